@@ -12,8 +12,6 @@ from tempfile import TemporaryDirectory
 import prefect
 from prefect.settings import (
     PREFECT_API_DATABASE_CONNECTION_URL,
-    PREFECT_API_URL,
-    PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
     PREFECT_SERVER_ANALYTICS_ENABLED,
     PREFECT_SERVER_DATABASE_CONNECTION_URL,
     PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS,
@@ -67,24 +65,40 @@ def server_for_tests(database: Path) -> Iterator[None]:
     from prefect.events.worker import EventsWorker
     from prefect.logging.handlers import APILogWorker
 
+    settings = get_current_settings()
+    api, flows = settings.api, settings.flows
+    before = api.url, flows.heartbeat_frequency
     with TemporaryDirectory(prefix="prefect-") as folder:
-        url = url_of(Path(copyfile(database, Path(folder, "prefect.db"))))
-        settings = {
-            PREFECT_API_DATABASE_CONNECTION_URL: url,
-            PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,
-            PREFECT_SERVER_ANALYTICS_ENABLED: False,
-            PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS: PATIENCE_SECONDS,
-        }
-        with temporary_settings(settings):
-            process, address = launch(
-                get_current_settings().to_environment_variables(exclude_unset=True)
-            )
-            try:
-                await_answer(address)
-                with temporary_settings({PREFECT_API_URL: f"{address}/api"}):
-                    yield
-                    # They would go on telling a server that is gone.
-                    APILogWorker.drain_all()
-                    EventsWorker.drain_all()
-            finally:
-                end(process)
+        process, address = launched(Path(copyfile(database, Path(folder, "prefect.db"))))
+        try:
+            # In place: `temporary_settings` are not those of threads that a test starts.
+            api.url, flows.heartbeat_frequency = f"{address}/api", None
+            yield
+            # They would go on telling a server that is gone.
+            APILogWorker.drain_all()
+            EventsWorker.drain_all()
+        finally:
+            api.url, flows.heartbeat_frequency = before
+            end(process)
+
+
+def launched(database: Path) -> "tuple[subprocess.Popen[bytes], str]":
+    """The process of a server that answers, and its address.
+
+    Raises:
+        Unreachable: it does not start.
+    """
+    own = {
+        PREFECT_API_DATABASE_CONNECTION_URL: url_of(database),
+        PREFECT_SERVER_ANALYTICS_ENABLED: False,
+        PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS: PATIENCE_SECONDS,
+    }
+    with temporary_settings(own):
+        given = get_current_settings().to_environment_variables(exclude_unset=True)
+        process, address = launch(given)
+        try:
+            await_answer(address)
+        except BaseException:
+            end(process)
+            raise
+    return process, address
