@@ -20,6 +20,7 @@ from prefect.settings import (
 )
 
 from flows.own_server import await_answer, end, launch
+from tasks.kinds.models.file_model import alone_with
 
 PATIENCE_SECONDS = 300
 
@@ -30,8 +31,8 @@ def database_in(folder: Path) -> Path:
     Prefect takes ten seconds to set one up, table by table and change by change; to copy it, none.
     """
     made = folder / f"prefect-{prefect.__version__}.db"
-    if not made.exists():
-        with TemporaryDirectory(dir=folder) as aside:
+    with alone_with(made), TemporaryDirectory(dir=folder) as aside:
+        if not made.exists():
             file = Path(aside, made.name)
             command = ["-P", "-m", "prefect", "server", "database", "upgrade", "--yes"]
             subprocess.run(
@@ -40,7 +41,7 @@ def database_in(folder: Path) -> Path:
                 stdout=subprocess.DEVNULL,
                 check=True,
             )
-            file.replace(made)  # whole, whoever else makes it at the same time
+            file.replace(made)
     return made
 
 
