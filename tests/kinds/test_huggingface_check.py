@@ -461,9 +461,11 @@ def test_what_can_be_no_name_is_refused(name: str) -> None:
         ("text-generation", {"temperature": 0.5}, "without do_sample: true"),
         ("text-generation", {"top_q": 1}, "top_q"),
         ("image-classification", {"top_k": 0}, "top_k"),
+        ("sentiment-analysis", {}, "it is another name of text-classification: write that"),
+        ("fill-mask", {}, "one of image-classification, .*in a class of yours: kind: python"),
     ],
 )
-def test_options_of_another_task_are_refused(
+def test_tasks_and_options_of_other_tasks_are_refused(
     task: str, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValidationError, match=message):

@@ -21,7 +21,7 @@ from tasks.kinds.models.hf.options import (
     SPEECH,
     TEXT,
     HuggingFaceOptions,
-    Task,
+    KnownTask,
 )
 from tasks.kinds.models.input_types import refuse_other_than_images, refuse_other_than_text
 from tasks.kinds.models.llm.answer_schema import DESCRIPTION, AnswerSchema, AnswerSchemaField
@@ -35,7 +35,7 @@ from tasks.kinds.models.runtimes.choice import (
 )
 from tasks.kinds.models.torch_threads import is_worth_threads
 
-ONE_SHAPE: tuple[Task, ...] = ("image-classification", "image-feature-extraction")
+ONE_SHAPE: tuple[str, ...] = ("image-classification", "image-feature-extraction")
 """Tasks whose batches are of one shape, for which a model can be compiled."""
 
 
@@ -49,7 +49,7 @@ class HuggingFaceModel(Model):
 
     model_config = ConfigDict(title="Hugging Face model")
     kind: Literal["huggingface"] = "huggingface"
-    task: Task = Field(
+    task: KnownTask = Field(
         description="What the model does; image tasks read encoded images, speech recognition "
         "sounds, the others text."
     )

@@ -332,7 +332,7 @@ def test_a_fraction_after_whole_numbers_is_not_cut_off(sqlite: Shop) -> None:
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"table": "order"}, "source.table: 'order' is not there"),
+        ({"table": "order"}, "source.table: 'order' is not there, beside orders$"),
         ({"key": "nr"}, "source.key: 'nr' is not among the columns id, region"),
         ({"range_column": "nr"}, "source.range_column: 'nr' is not among"),
         ({"range_column": "note"}, "holds str, and only whole numbers and times"),

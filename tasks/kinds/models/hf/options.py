@@ -1,8 +1,8 @@
 """What can be set for a Hugging Face model, and for which task."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from tasks.kinds.form import EmptyText, FormModel
 
@@ -18,6 +18,8 @@ Task = Literal[
     "translation",
     "automatic-speech-recognition",
 ]
+OTHER_NAMES = {"sentiment-analysis": "text-classification"}
+"""Of transformers' pipelines."""
 OwnPooling = Literal["mean", "cls", "lasttoken"]
 Pooling = Literal["auto", OwnPooling]
 NEW_TOKENS = 128
@@ -64,6 +66,25 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     "max_detections": DETECTION,
 }
 SAMPLING = ("temperature", "top_p", "seed")
+
+
+def known_task(task: Any) -> Any:
+    """A task, as it was given.
+
+    Raises:
+        ValueError: it is none of ours; says what runs it.
+    """
+    if task in get_args(Task) or not isinstance(task, str):
+        return task
+    if name := OTHER_NAMES.get(task):
+        raise ValueError(f"it is another name of {name}: write that")
+    raise ValueError(
+        f"it must be one of {', '.join(get_args(Task))}; what else a pipeline of transformers does "
+        "runs in a class of yours: kind: python"
+    )
+
+
+KnownTask = Annotated[Task, BeforeValidator(known_task)]
 
 
 class HuggingFaceOptions(FormModel):

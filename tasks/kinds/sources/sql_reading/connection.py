@@ -12,6 +12,9 @@ from tasks.kinds.sources.sql_reading.dialects import SQLITE, engine_options, in_
 from tasks.kinds.sources.sql_reading.secrets import check_file, filled_in, without_secrets
 from tasks.kinds.sources.sql_reading.unreadable import hand_over_all, lenient_context
 
+SHOWN_TABLES = 20
+"""In an error."""
+
 
 @dataclass(frozen=True)
 class Connection:
@@ -109,7 +112,21 @@ class Connection:
                     resolve_fks=False,
                 )
             except NoSuchTableError as error:
-                raise InvalidSpec.at("source.table", self.table, "is not there") from error
+                there = ", ".join(self.tables(schema))
+                problem = f"is not there, beside {there}" if there else "is not there"
+                raise InvalidSpec.at("source.table", self.table, problem) from error
+
+    def tables(self, schema: str | None) -> list[str]:
+        """The first tables and views of a schema that this user can see; none where that fails."""
+        from sqlalchemy import inspect
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            seen = inspect(self.engine)
+            names = sorted([*seen.get_table_names(schema), *seen.get_view_names(schema)])
+        except SQLAlchemyError:  # as where they may not be listed
+            return []
+        return names if len(names) <= SHOWN_TABLES else [*names[:SHOWN_TABLES], "..."]
 
     def column(self, field: str, name: str) -> Any:
         """A column.
