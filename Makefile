@@ -10,9 +10,6 @@ INSTALL ?= $(BIN)/uv pip
 # compile anew all that it imports: seconds of each.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Processes that share the tests. Many of these wait, for a cluster or a server to come up.
-WORKERS ?= 3
-
 .PHONY: install develop demo up down test test-clusters check chaos soak simulate bench gpu audit
 
 # What users need; `develop` adds what tests need, of other frameworks and tools.
@@ -41,11 +38,11 @@ down:
 
 test: develop
 	$(BIN)/python -m compileall -q flows tasks deployments
-	$(BIN)/pytest -n $(WORKERS) -m "not (cluster or stack)"
+	$(BIN)/pytest -n 2 -m "not (cluster or stack)"
 
 # Clusters of several nodes whose processes are killed, the stack of `make up`, a browser.
 test-clusters: develop
-	$(BIN)/pytest -n $(WORKERS) -m "cluster or stack" $$(grep -rlE "mark\.(cluster|stack)\b" tests --include="test_*.py")
+	$(BIN)/pytest -n 2 -m "cluster or stack" $$(grep -rlE "mark\.(cluster|stack)\b" tests --include="test_*.py")
 
 check: develop
 	$(BIN)/ruff check .
