@@ -181,12 +181,15 @@ def prefect_database(
 ) -> Path:
     """A database for Prefect servers to begin with, of which they take a copy.
 
-    It stays in pytest's cache, where there is one.
+    It stays in pytest's cache, where there is one that can be written.
     """
     from flows.server_for_tests import database_in
 
-    cache: pytest.Cache | None = getattr(request.config, "cache", None)
-    return database_in(cache.mkdir("prefect") if cache else tmp_path_factory.mktemp("prefect"))
+    try:
+        folder = request.config.cache.mkdir("prefect")
+    except (AttributeError, OSError):
+        folder = tmp_path_factory.mktemp("prefect")
+    return database_in(folder)
 
 
 @pytest.fixture(scope="session")

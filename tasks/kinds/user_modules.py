@@ -203,7 +203,7 @@ def imported_from(folder: Path, files: list[Path], own: str) -> set[Path]:
     """
     if folder.name in INSTALLED:
         return set()
-    there = {each.stem for each in folder.iterdir() if each.suffix == ".py" or each.is_dir()} - OURS
+    there = names_in(folder) - OURS
     others = frozenset(there - {own})
     left = [each for each in files if mentions(each.read_bytes(), others)]
     known, asked = set(files), set[tuple[Path, str]]()
@@ -214,6 +214,13 @@ def imported_from(folder: Path, files: list[Path], own: str) -> set[Path]:
         left += found
         known |= found
     return known - set(files)
+
+
+def names_in(folder: Path) -> set[str]:
+    """Names that can be imported from a folder; it may hold a million files of other kinds."""
+    with os.scandir(folder) as entries:
+        modules = [each.name for each in entries if each.name.endswith(".py") or each.is_dir()]
+    return {name.partition(".")[0] for name in modules}
 
 
 @lru_cache(maxsize=4096)
