@@ -20,7 +20,7 @@ from tasks.ray_job.job import Job
 from tasks.ray_job.raylet import end_with_raylet
 
 STOP_SECONDS = 12.0
-END_SECONDS = 5.0
+END_SECONDS = 20.0
 """For a driver that has left its result, and for Ray to notice that it is gone."""
 STATUS_EVERY_SECONDS = 0.3
 END_WITH_RAYLET = f"{end_with_raylet.__module__}.{end_with_raylet.__name__}"
