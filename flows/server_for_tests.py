@@ -10,6 +10,8 @@ from shutil import copyfile
 from tempfile import TemporaryDirectory
 
 import prefect
+from prefect.events.worker import EventsWorker
+from prefect.logging.handlers import APILogWorker
 from prefect.settings import (
     PREFECT_API_DATABASE_CONNECTION_URL,
     PREFECT_SERVER_ANALYTICS_ENABLED,
@@ -62,10 +64,6 @@ def server_for_tests(database: Path) -> Iterator[None]:
     Raises:
         Unreachable: it does not start.
     """
-    # Imported late: they start threads.
-    from prefect.events.worker import EventsWorker
-    from prefect.logging.handlers import APILogWorker
-
     settings = get_current_settings()
     api, flows = settings.api, settings.flows
     before = api.url, flows.heartbeat_frequency

@@ -5,8 +5,8 @@ import traceback
 from functools import cache
 from pathlib import Path
 
+from tasks.kinds.imports_beside import INSTALLED, OURS
 from tasks.kinds.models.machine_errors import chain
-from tasks.kinds.user_modules import INSTALLED, OURS
 
 PYTHON = Path(os.__file__).parent
 PROJECT = Path(__file__).parents[2]
