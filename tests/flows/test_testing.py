@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from prefect.settings import PREFECT_API_URL
 
 from flows.preview import preview
 from flows.redrive import redrive
@@ -225,3 +227,13 @@ def test_rows_are_written_in_the_sources_own_format(tmp_path: Path) -> None:
     assert bare.column_names is None, "the file has a header"
     parquet = few_rows(ParquetSource(path="s3://nowhere"), rows, tmp_path / "parquet")
     assert pq.read_table(parquet.paths[0]).to_pylist() == [{"a": 1, "b": None}, rows[1]]
+
+
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+def test_threads_of_a_test_speak_to_the_same_server() -> None:
+    """Else they would start one of their own, or speak to that of the person who tests."""
+    with ThreadPoolExecutor(1) as pool:
+        there = pool.submit(PREFECT_API_URL.value).result()
+    assert there
+    assert there == PREFECT_API_URL.value()
