@@ -2,11 +2,12 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from shutil import copyfile
 from typing import Any
@@ -83,6 +84,10 @@ def test_it_takes_specs_of_any_length(numbers: Path, home: Path) -> None:
     assert file.stat().st_size > 1 << 19
     command = [str(Path(sys.executable).with_name("batch-inference")), "run", str(file)]
     subprocess.run(command, env=only_with(home), check=True, timeout=240)
+    with closing(sqlite3.connect(home / "prefect.db")) as database:
+        ended = database.execute("SELECT name, state_type FROM task_run").fetchall()
+    assert {name for name, _ in ended} >= {"read", "preprocess", "infer", "write"}
+    assert {state for _, state in ended} == {"COMPLETED"}, "what it had yet to write is lost"
 
 
 def test_who_presses_ctrl_c_once_more_does_not_wait_for_its_end() -> None:
