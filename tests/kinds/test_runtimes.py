@@ -169,10 +169,11 @@ def test_eager_predicts_where_the_compiled_model_cannot_be_trusted(
     json.dumps(asdict(used), allow_nan=False)  # reports are JSON to every reader
 
 
-def test_a_compiled_model_that_is_disturbed_once_is_not_taken_for_slow(
-    weights: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("times", [1, running.MOST_TIMED_CALLS - 1])
+def test_a_compiled_model_that_is_disturbed_is_not_taken_for_slow(
+    weights: Path, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
-    pauses = iter([0.3, 0.3])  # where it is compared, and where the clock is looked at first
+    pauses = iter([0.3] * (1 + times))  # where it is compared, and at looks at the clock
     # Half of a pause: a busy machine may disturb it by less at each look at the clock.
     monkeypatch.setattr(running, "SLOWER_BY_SECONDS", 0.15)
 

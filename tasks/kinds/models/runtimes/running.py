@@ -39,8 +39,9 @@ MOST_SHAPES = 4
 """Compiled models that a replica keeps; batches of further shapes run in eager."""
 CALLS_ON_GPU = 3
 """Before a CUDA graph is there: one compiles, one is recorded."""
-TIMED_CALLS = 2
-"""Of each, by turns: the quicker one counts, for the other may have been disturbed."""
+TIMED_CALLS, MOST_TIMED_CALLS = 2, 6
+"""Of each, by turns: the quickest one counts, for others may have been disturbed. The more are made
+of a compiled model that seems slow: to give it up is for all batches to come."""
 MUCH_SLOWER, SLOWER_BY_SECONDS = 1.5, 0.005
 """Than eager, for a whole batch: less may be others' work on the machine."""
 
@@ -167,7 +168,7 @@ class Compiled:
             self.tell(problem=problem, difference=difference)
             return self.call
         times = self.times_eager(run, filled_up(batch, size), [*batch])
-        if times >= MUCH_SLOWER:
+        if times > 1.0:
             self.tell(problem=f"takes {times:.1f} times as long as eager", difference=difference)
             return self.call
         self.tell(difference=difference)
@@ -180,21 +181,23 @@ class Compiled:
     def times_eager(self, run: Run, arguments: list[Any], names: list[str]) -> float:
         """How many times as long as eager it takes.
 
-        1 where the difference is too small to tell, or memory for both at once runs out: a CUDA
-        graph keeps its own.
+        1 where it is not much longer, or memory for both at once runs out: a CUDA graph keeps its
+        own.
         """
         whole = dict(zip(names, arguments, strict=True))
+        eager = compiled = math.inf
         try:
-            seconds = [
-                (seconds_of(lambda: self.call(whole)), seconds_of(lambda: run(arguments)))
-                for _ in range(TIMED_CALLS)
-            ]
+            for calls in range(1, MOST_TIMED_CALLS + 1):
+                eager = min(eager, seconds_of(lambda: self.call(whole)))
+                compiled = min(compiled, seconds_of(lambda: run(arguments)))
+                seems_slow = compiled >= max(eager * MUCH_SLOWER, eager + SLOWER_BY_SECONDS)
+                if calls >= TIMED_CALLS and not seems_slow:
+                    return 1.0
         except Exception as error:
             if any(map(is_out_of_memory, chain(error))):
                 return 1.0
             raise
-        eager, compiled = map(min, zip(*seconds, strict=True))
-        return compiled / eager if compiled - eager > SLOWER_BY_SECONDS else 1.0
+        return compiled / eager
 
     def refuse_hopeless(self) -> None:
         """See that compiling is worth its time.
