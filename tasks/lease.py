@@ -127,14 +127,21 @@ def load_holder(storage: FsspecStorage, path: str) -> Holder | None:
     return Holder(**{**known, "flow_runs": tuple(known["flow_runs"] or ())})
 
 
-def holder_of(storage: FsspecStorage, run: RunFolder) -> Holder | None:
-    """The live process that works on a run: its orchestrator, or a job that outlived it."""
+def holder_of(storage: FsspecStorage, run: RunFolder, *, or_own: bool = False) -> Holder | None:
+    """The live process that works on a run: its orchestrator, or a job that outlived it.
+
+    Args:
+        storage: of the output.
+        run: its folder.
+        or_own: whether it may be who asks.
+    """
     drivers = [
         s.path for s in storage.list(f"{run.path}/attempts") if s.path.endswith("driver.json")
     ]
     for path in (run.lease, *drivers):
         holder = load_holder(storage, path)
-        if holder and not holder.is_this_process() and is_at_work(storage, path, holder):
+        is_other = holder and (or_own or not holder.is_this_process())
+        if holder and is_other and is_at_work(storage, path, holder):
             return holder
     return None
 

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from tasks.config import config_digests, model_digest
-from tasks.errors import RowsMissing
+from tasks.errors import RowsMissing, RunStopped
 from tasks.history import with_history
 from tasks.judging import pass_gates
 from tasks.kinds.sources.table_reading.carried import GONE
@@ -13,12 +13,14 @@ from tasks.protocol.publication import Publication
 from tasks.protocol.publishing import publish
 from tasks.protocol.rewriting import as_they_are
 from tasks.protocol.storage import read_json
+from tasks.ray_job.follower_heartbeat import STOPPED
 from tasks.ray_job.output_schema import pinned
 from tasks.ray_job.writing import QUARANTINE
 from tasks.reader_settings import reading_of
 from tasks.record_coverage import count_rows
 from tasks.rejections import check_budget
 from tasks.row_keys import keys_of
+from tasks.run import last_job
 from tasks.run_folder import pin_schema, published_schema
 
 
@@ -32,6 +34,7 @@ def publish_planned(planned: PlannedRun) -> int:
         KeysRepeated: two rows have the same key, and replace published ones by it.
         OutputHeld: another run has published the same inputs meanwhile, or another model's
             predictions; or somebody gave this run up.
+        RunStopped: somebody has left word meanwhile that the run is to stop.
         RowsMissing: a record that came late has left a gap, or has other types; another attempt
             closes it.
     """
@@ -42,6 +45,7 @@ def publish_planned(planned: PlannedRun) -> int:
     judged = pass_gates(planned, accepted, keys) if brings_rows_to_judge(planned) else {}
     check_table(planned)
     planned.refuse_given_up()
+    refuse_stopped(planned)
     if schema_hex(planned) != schema:
         raise RowsMissing("a late writer had rows that the output's types do not take: run again")
     sink, pins = planned.spec.sink, planned.plan.pins
@@ -65,6 +69,19 @@ def publish_planned(planned: PlannedRun) -> int:
     except RowsMissing:
         pin_published_types(planned)  # if others have published since, the next attempt must know
         raise
+
+
+def refuse_stopped(planned: PlannedRun) -> None:
+    """Publish nothing where somebody has stopped the run since its last job ended.
+
+    Gates look at all rows, which may take minutes.
+
+    Raises:
+        RunStopped: there is word of that.
+    """
+    job = last_job(planned.storage, planned.run)
+    if job and planned.storage.stat(job.stopped_file) and not planned.is_published():
+        raise RunStopped(STOPPED)
 
 
 def pin_published_types(planned: PlannedRun) -> None:

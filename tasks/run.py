@@ -95,8 +95,7 @@ def forget_old_word(planned: PlannedRun) -> None:
 
     What is left from now on is meant for this process.
     """
-    job_files = attempts_in(planned.storage, planned.run)
-    if job_files and (job := stored_job(planned.storage, job_files[-1])):
+    if job := last_job(planned.storage, planned.run):
         job.storage.delete(job.stopped_file)
 
 
@@ -224,6 +223,12 @@ def spec_of_job(planned: PlannedRun) -> BatchInferenceSpec:
 def todo_of(planned: PlannedRun, gap: Gap) -> pa.Table:
     """What a job is to read: shards of the source, or what was kept of them."""
     return todo_materialized(planned, gap) if planned.is_cut else gap.todo(planned.plan)
+
+
+def last_job(storage: FsspecStorage, run: RunFolder) -> Job | None:
+    """The job of a run's last attempt, where this version can read it."""
+    job_files = attempts_in(storage, run)
+    return stored_job(storage, job_files[-1]) if job_files else None
 
 
 def attempts_in(storage: FsspecStorage, run: RunFolder) -> list[str]:

@@ -11,10 +11,10 @@ from tasks.errors import BatchInferenceError
 from tasks.lease import Holder, holder_of, is_held_for
 from tasks.ledgers import ledger_of
 from tasks.protocol.layout import RunFolder
-from tasks.protocol.storage import FsspecStorage, read_json
+from tasks.protocol.storage import read_json
 from tasks.ray_job.counts import BEFORE_CUT
-from tasks.ray_job.job import Job, first_job_of, output_of, stored_job
-from tasks.run import attempts_in, number_of
+from tasks.ray_job.job import Job, first_job_of, output_of
+from tasks.run import attempts_in, last_job, number_of
 from tasks.spec import BatchInferenceSpec
 from tasks.unfinished import jobs_left
 
@@ -31,7 +31,8 @@ class Told:
     """Nobody has seen them run. One that does, as in another process, stops by itself. Those after
     which their run went on, or ended, are not among these."""
     ended: list[Job]
-    """Somebody is about to make the next attempt, or a cut run's other job: there will be none."""
+    """Somebody is about to make the next attempt, or a cut run's other job, or to publish: there
+    will be none, and nothing is."""
     errors: list[BatchInferenceError]
     """Why some of these could not be looked for."""
 
@@ -122,7 +123,7 @@ def runs_over(spec: BatchInferenceSpec, paths: list[str]) -> set[str]:
 
 
 def between_attempts(spec: BatchInferenceSpec, paths: list[str], over: set[str]) -> Iterator[Job]:
-    """Last jobs of runs that somebody works on, where these have ended and another is to come.
+    """Last jobs of runs that somebody works on, where these have ended and something is to come.
 
     Args:
         spec: one with their output.
@@ -138,16 +139,16 @@ def between_attempts(spec: BatchInferenceSpec, paths: list[str], over: set[str])
         last = max(jobs, key=followed_at, default=None)
         for job in jobs:
             state = (read_json(job.storage, job.result_file) or {}).get("state")
-            # After the first job of a cut run, whoever has followed it makes the other one.
-            is_cut_here = state and job is last and job.stages == BEFORE_CUT
-            if state == "failed" or (is_cut_here and followed_at(job) >= holder.started):
+            # Whoever has followed the first job of a cut run makes the other one.
+            goes_on = job.stages != BEFORE_CUT or followed_at(job) >= holder.started
+            if state == "failed" or (state and job is last and goes_on):
                 yield job
 
 
 def held_runs(
     spec: BatchInferenceSpec, paths: list[str], over: set[str]
 ) -> Iterator[tuple[RunFolder, Holder]]:
-    """Runs that another process works on, with or without a job that a cluster knows, and which.
+    """Runs that a process works on, with or without a job that a cluster knows, and which.
 
     Args:
         spec: one with their output.
@@ -157,7 +158,7 @@ def held_runs(
     storage, output = output_of(spec)
     for run_id in sorted({run_of(path) for path in paths if path.endswith("/lease.json")} - over):
         run = output.run(run_id)
-        if holder := holder_of(storage, run):
+        if holder := holder_of(storage, run, or_own=True):
             yield run, holder
 
 
@@ -166,12 +167,6 @@ def runs_at_work(spec: BatchInferenceSpec) -> dict[str, str]:
     paths = paths_of_runs(spec)
     held = held_runs(spec, paths, runs_over(spec, paths))
     return {run.run_id: str(holder) for run, holder in held}
-
-
-def last_job(storage: FsspecStorage, run: RunFolder) -> Job | None:
-    """The job of a run's last attempt, where this version can read it."""
-    job_files = attempts_in(storage, run)
-    return stored_job(storage, job_files[-1]) if job_files else None
 
 
 def followed_at(job: Job) -> float:

@@ -12,14 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tasks.errors import ErrorBudgetExceeded, OutputHeld
+from tasks.errors import ErrorBudgetExceeded, OutputHeld, RunStopped
 from tasks.output_rows import fetched
 from tasks.plan import make_plan
 from tasks.publish import publish_planned
 from tasks.ray_job.writing import QUARANTINE, QUARANTINE_SCHEMA
 from tasks.rejections import EXAMPLES, Rejections, error_lines, with_rows
-from tasks.run import left_to_do
+from tasks.run import forget_old_word, left_to_do
 from tasks.run_options import RunOptions
+from tasks.running_jobs import tell_to_stop
 from tests.reporting import classify_spec, make_inputs, run_attempt
 
 READ = pq.read_table
@@ -162,6 +163,30 @@ def test_a_run_that_was_given_up_publishes_nothing_over_the_next_one(tmp_path: P
     assert [*following.ledger.look().entries] == [1]
     following.storage.write(f"{following.run.path}/abandoned", b"")
     assert publish_planned(following) == 1, "what is published stays so"
+
+
+def test_a_run_that_is_stopped_while_it_is_judged_publishes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_inputs(tmp_path / "in")
+    planned = make_plan(classify_spec(tmp_path), RunOptions(flow_runs=("own",)))
+    planned.hold()
+    run_attempt(planned)
+
+    def stop_meanwhile(*_: object) -> None:
+        assert tell_to_stop(planned.spec, "own").ended
+
+    with monkeypatch.context() as judging:
+        judging.setattr("tasks.publish.check_budget", stop_meanwhile)
+        with pytest.raises(RunStopped, match="run again to go on"):
+            publish_planned(planned)
+    assert planned.ledger.look().version == 0
+    forget_old_word(planned)
+    monkeypatch.setattr("tasks.publish.check_table", stop_meanwhile)
+    monkeypatch.setattr("tasks.publish.refuse_stopped", lambda _: None)  # has looked by then
+    assert publish_planned(planned) == 1
+    monkeypatch.undo()
+    assert publish_planned(planned) == 1, "what is published stays so"
 
 
 @pytest.mark.parametrize("gone", ["files", "quarantine"])

@@ -161,14 +161,16 @@ def test_the_last_attempt_is_stopped_while_its_runs_cluster_is_there(
 
 
 @pytest.mark.parametrize("state", ["failed", "succeeded"])
-def test_who_waits_for_the_next_attempt_is_told_to_make_none(job: Job, state: str) -> None:
+def test_who_is_about_to_make_another_attempt_or_to_publish_is_told_to_do_neither(
+    job: Job, state: str
+) -> None:
     planned = make_plan(job.spec)
     job.storage.write(job.result_file, json.dumps({"state": state}).encode())
     elsewhere = replace(Holder.of(os.getpid()), host="elsewhere")
     save_holder(planned.storage, planned.run.lease, elsewhere)
     told = tell_to_stop(job.spec)
-    assert [each.id for each in told.ended] == ([job.id] if state == "failed" else [])
-    assert Path(job.stopped_file).exists() is (state == "failed")
+    assert [each.id for each in told.ended] == [job.id]
+    assert Path(job.stopped_file).exists()
 
 
 def test_nobody_waits_for_the_next_attempt_of_a_run_whose_process_is_gone(job: Job) -> None:
