@@ -11,20 +11,16 @@ from prefect.client.orchestration import get_client
 from prefect.runtime import flow_run
 from prefect.states import Crashed
 
-from flows.batch_inference import OURS, WRITTEN, batch_inference
-from flows.cancellation import (
-    refuse_cancelled_meanwhile,
-    say_cancelled,
-    staying_stopped,
-    stop_backfill_jobs,
-)
+from flows.batch_inference import OURS, WRITTEN, batch_inference, own_flow_runs
+from flows.cancellation import refuse_cancelled, refuse_cancelled_meanwhile, staying_stopped
+from flows.cancellation_hooks import say_cancelled, stop_backfill_jobs
 from flows.meant_time import time_to_start
 from flows.orphaned_runs import end_its_runs, end_runs_of
 from flows.own_folder import check_whole_paths
 from flows.planning import patient
 from flows.server_away import kept_report
 from tasks.artifacts import artifact_key, show_page
-from tasks.errors import BatchInferenceError, InputNotFound
+from tasks.errors import BatchInferenceError, InputNotFound, RunStopped
 from tasks.output_status import (
     allowing_gaps,
     gaps,
@@ -97,6 +93,7 @@ def backfill(
     try:
         with staying_stopped():
             for portion in runs:
+                refuse_cancelled(own_flow_runs())
                 done.append(bring_up(Backfill(spec, fingerprints, restart, accept), portion))
                 get_run_logger().info("%s: %s", portion.name, done[-1].line)
         refuse_nothing(spec, done)
@@ -131,7 +128,7 @@ def bring_up(backfill: Backfill, portion: Portion) -> Outcome:
     except BatchInferenceError as error:
         told = f"{error}\nThe backfill stopped at {portion.name}"
         way_on = "run it again to go on there; what is done is skipped"
-        if not error.can_retry:
+        if not (error.can_retry or isinstance(error, RunStopped)):
             way_on = f"mend that, then {way_on}"
         raise type(error)(f"{told}: {way_on}") from error
 

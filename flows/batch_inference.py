@@ -11,13 +11,8 @@ from prefect.runtime import flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.attempts import accounted_for, run_and_publish
-from flows.cancellation import (
-    heeding_cancellation,
-    refuse_cancelled_meanwhile,
-    say_cancelled,
-    staying_stopped,
-    stop_its_jobs,
-)
+from flows.cancellation import heeding_cancellation, refuse_cancelled_meanwhile, staying_stopped
+from flows.cancellation_hooks import say_cancelled, stop_its_jobs
 from flows.deployment_run import is_deployment_run
 from flows.meant_time import time_to_start
 from flows.own_folder import check_whole_paths

@@ -1,84 +1,29 @@
-"""What happens when a run is cancelled: its job is stopped, wherever it runs, and it stays so."""
+"""A run that somebody cancels is stopped where no worker would end it, and stays so."""
 
+import atexit
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
-from datetime import datetime
+from functools import cache
 from threading import Event, Thread
-from typing import Any
 from uuid import UUID
 
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import (
-    FlowRunFilter,
-    FlowRunFilterParentFlowRunId,
-    FlowRunFilterState,
-    FlowRunFilterStateType,
-)
-from prefect.client.schemas.objects import State, StateType
 from prefect.context import FlowRunContext
-from prefect.states import Cancelled, Cancelling
+from prefect.settings import PREFECT_API_URL
+from prefect.states import Cancelling
 
-from flows.meant_time import time_meant_by
+from flows.cancellation_hooks import say_over, state_of
+from flows.server_away import without_retries
 from tasks.artifacts import not_vital
-from tasks.errors import BatchInferenceError, RunStopped
-from tasks.periods import EVERY_DAY, portions
+from tasks.errors import RunStopped
 from tasks.running_jobs import stop_jobs
-from tasks.scheduled import at_time
 from tasks.spec import BatchInferenceSpec
 
 LOOK_EVERY_SECONDS = 10.0
 STARTED_FOR = "PREFECT__FLOW_RUN_ID"
 """In the environment of a process that a worker has started: it ends one that is cancelled."""
-
-
-def stop_its_jobs(flow: Any, flow_run: Any, state: Any) -> None:
-    """Prefect's `on_cancellation` hook; called in a process of its own, after the run's has ended.
-
-    All that it needs is in the flow run: its parameters, and when it was to start. Jobs that
-    another flow run has followed last, at work on the same output, are left alone.
-    """
-    spec = BatchInferenceSpec.model_validate(flow_run.parameters["spec"])
-    stop_jobs(at_time(spec, time_meant_by(flow_run)), str(flow_run.id))
-
-
-def stop_backfill_jobs(flow: Any, flow_run: Any, state: Any) -> None:
-    """The same for a backfill, whose jobs are those of the periods that it has begun.
-
-    On the other outputs of its range others may be at work.
-    """
-    given = flow_run.parameters
-    spec = BatchInferenceSpec.model_validate(given["spec"])
-    start, end = (as_time(given.get(name)) for name in ("start", "end"))
-    begun = unfinished_runs_in(flow_run.id)
-    errors = []
-    # The one at work is the last that was begun; trouble with another keeps it from nothing.
-    for portion in reversed(portions(spec, start, end, given.get("every") or EVERY_DAY)):
-        # By name: Prefect may use the run of another period again, and changes no more of it.
-        if portion.flow_run_name not in begun:
-            continue
-        try:
-            stop_jobs(portion.spec, str(flow_run.id))
-        except BatchInferenceError as error:
-            errors.append(error)
-    if errors:
-        raise errors[0]
-
-
-def unfinished_runs_in(flow_run: UUID) -> set[str]:
-    """Names of the flow runs that a flow run has begun and that have not completed."""
-    unfinished = FlowRunFilter(
-        parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[flow_run]),
-        state=FlowRunFilterState(type=FlowRunFilterStateType(not_any_=[StateType.COMPLETED])),
-    )
-    with get_client(sync_client=True) as client:
-        return {run.name for run in client.read_flow_runs(flow_run_filter=unfinished)}
-
-
-def as_time(given: Any) -> datetime | None:
-    """A time among a flow run's parameters, which are JSON."""
-    return datetime.fromisoformat(given) if isinstance(given, str) else given
 
 
 @contextmanager
@@ -143,16 +88,13 @@ def heeding_cancellation(spec: BatchInferenceSpec, flow_runs: tuple[str, ...]) -
     if not flow_runs:
         yield
         return
-    over, workers = Event(), os.environ.get(STARTED_FOR)
-    # Who has called a worker's own run is in another process, and Prefect cancels that run with it.
-    here = flow_runs[:1] if workers == flow_runs[0] else flow_runs
-    watched = dict.fromkeys(filter(None, (*here, workers)))
+    over = Event()
 
     def watch() -> None:
         while not over.wait(LOOK_EVERY_SECONDS):
             with suppress(Exception):  # server or storage may be away: the next look counts
                 # Again and again: its next job may not be there yet.
-                if any(is_to_end(run, run in here, run == workers) for run in watched):
+                if are_to_end(flow_runs):
                     stop_jobs(spec, flow_runs[0])
 
     # Prefect knows by the context which server it is.
@@ -161,6 +103,56 @@ def heeding_cancellation(spec: BatchInferenceSpec, flow_runs: tuple[str, ...]) -
         yield
     finally:
         over.set()
+
+
+def refuse_cancelled(flow_runs: tuple[str, ...]) -> None:
+    """Begin nothing more where somebody has cancelled the flow run, and no worker would end it.
+
+    Args:
+        flow_runs: as `heeding_cancellation` takes them.
+
+    Raises:
+        RunStopped: somebody has.
+    """
+    is_cancelled = False
+    with suppress(Exception), without_retries():  # the server may be away: the next look counts
+        is_cancelled = are_to_end(flow_runs)
+    if is_cancelled:
+        raise RunStopped("somebody has cancelled the flow run; run again to go on")
+
+
+def are_to_end(flow_runs: tuple[str, ...]) -> bool:
+    """Whether somebody has cancelled one of these flow runs, or what they are within.
+
+    Args:
+        flow_runs: as `heeding_cancellation` takes them.
+    """
+    workers = os.environ.get(STARTED_FOR)
+    # Who has called a worker's own run is in another process, and Prefect cancels that run with it.
+    here = flow_runs[:1] if workers == flow_runs[0] else flow_runs
+    for run in dict.fromkeys(filter(None, (*here, workers))):
+        if is_to_end(run, run in here, run == workers):
+            if run in here[1:]:
+                say_cancelled_at_exit(run)
+            return True
+    return False
+
+
+@cache
+def say_cancelled_at_exit(flow_run: str) -> None:
+    """Say that a flow of somebody's own is cancelled once its process ends.
+
+    It has no hook for that, and would be `Cancelling` for ever.
+    """
+    server = PREFECT_API_URL.value()
+
+    def say() -> None:
+        if server is None or PREFECT_API_URL.value() != server:
+            return  # that server ends with the process, and Prefect would start another one
+        with suppress(Exception), without_retries():
+            say_over(UUID(flow_run), "stopped, and can be resumed")
+
+    atexit.register(say)
 
 
 def is_to_end(flow_run: str, is_here: bool, has_worker: bool) -> bool:
@@ -183,18 +175,3 @@ def cancel_in_earnest(flow_run: str) -> None:
     """Say that a flow run is to end, of which somebody has said that it has."""
     with get_client(sync_client=True) as client:
         client.set_flow_run_state(UUID(flow_run), Cancelling(), force=True)
-
-
-def state_of(flow_run: UUID | str) -> State:
-    """What Prefect's server says of a flow run."""
-    with get_client(sync_client=True) as client:
-        state = client.read_flow_run(UUID(str(flow_run))).state
-    assert state is not None  # it has begun
-    return state
-
-
-def say_cancelled(flow: Any, flow_run: Any, state: Any) -> None:
-    """Prefect's hook, the last one: it stays `Cancelling` where there is no worker to say more."""
-    if state_of(flow_run.id).is_cancelling():
-        with get_client(sync_client=True) as client:
-            client.set_flow_run_state(flow_run.id, Cancelled(message="stopped, and can be resumed"))

@@ -8,7 +8,9 @@ from prefect import flow
 from prefect.runtime import flow_run
 
 from flows.attempts import accounted_for, run_attempts
-from flows.batch_inference import OURS
+from flows.batch_inference import OURS, own_flow_runs
+from flows.cancellation import heeding_cancellation, staying_stopped
+from flows.cancellation_hooks import say_stopped
 from flows.meant_time import time_meant_by, time_to_start
 from flows.planning import plan_run
 from flows.server_away import await_server, kept_report
@@ -38,7 +40,7 @@ def stop_preview(flow: Any, flow_run: Any, state: Any) -> None:
     clear_away(trial)
 
 
-@flow(name="preview", on_cancellation=[stop_preview], **OURS)
+@flow(name="preview", on_cancellation=[stop_preview, say_stopped], **OURS)
 def preview(
     spec: BatchInferenceSpec,
     rows: int = ROWS,
@@ -71,9 +73,10 @@ def preview(
     trial = trial_of(spec, rows, str(flow_run.id), on_cluster=on_cluster)
     if not on_cluster:
         refuse_unlike(spec)
-    planned = plan_run(trial, RunOptions(limit=rows, timed_inputs=others))
+    ours = own_flow_runs()
+    planned = plan_run(trial, RunOptions(limit=rows, timed_inputs=others, flow_runs=ours))
     try:
-        with accounted_for(planned, started):
+        with staying_stopped(), heeding_cancellation(trial, ours), accounted_for(planned, started):
             planned, *_ = run_attempts(planned, Deadline.of(trial))
             await_server()
             report = report_preview(planned, spec, started)

@@ -6,7 +6,7 @@ from typing import Any
 from prefect import flow
 
 from flows.batch_inference import OURS, carry_out
-from flows.cancellation import say_cancelled, stop_its_jobs
+from flows.cancellation_hooks import say_cancelled, stop_its_jobs
 from flows.server_away import kept_report
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec, ErrorBudget

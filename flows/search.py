@@ -7,6 +7,7 @@ from typing import Any, Literal
 from prefect import flow, task
 
 from flows.batch_inference import OURS
+from flows.cancellation_hooks import say_stopped
 from flows.meant_time import time_to_start
 from flows.server_away import await_server, kept_report
 from tasks.artifacts import artifact_key, not_vital, show_page
@@ -25,7 +26,7 @@ IndexUse = Literal["auto", "update", "off"]
 embed_query = task(name="embed query", persist_result=False, retries=0)(vector_of)
 
 
-@flow(name="search", **OURS)
+@flow(name="search", on_cancellation=[say_stopped], **OURS)
 def search(
     spec: BatchInferenceSpec,
     query: str,

@@ -39,6 +39,15 @@ def kept_report(name: str, report: Report) -> Report:
     return report
 
 
+def has_come_to_its_end(run: object) -> bool:
+    """Whether a flow run's report is kept: all that it was to do is done.
+
+    Args:
+        run: its id.
+    """
+    return any(str(run) == kept for _, kept in KEPT_REPORTS.values())
+
+
 def await_server() -> None:
     """Wait for a server that is away, before it is told how a run has ended.
 

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from flows.batch_inference import batch_inference
-from flows.cancellation import stop_its_jobs
+from flows.cancellation_hooks import stop_its_jobs
 from tasks.lease import load_holder
 from tasks.protocol.storage import read_json
 from tasks.ray_job.job import Job

@@ -17,7 +17,7 @@ from deployments.stack import lost_runs
 from flows.backfill import backfill
 from flows.backfill import bring_up as really_bring_up
 from flows.batch_inference import batch_inference
-from flows.cancellation import stop_backfill_jobs, stop_its_jobs
+from flows.cancellation_hooks import stop_backfill_jobs, stop_its_jobs
 from flows.meant_time import time_meant_by
 from flows.orphaned_runs import end_its_runs
 from tasks.errors import Unreachable
@@ -131,7 +131,8 @@ def test_the_cancellation_hooks_stop_the_jobs_of_that_time(
     """As Prefect calls them: in a process that has nothing but the flow run."""
     stopped: list[str] = []
     monkeypatch.setattr(
-        "flows.cancellation.stop_jobs", lambda spec, _: stopped.append(Path(spec.sink.path).name)
+        "flows.cancellation_hooks.stop_jobs",
+        lambda spec, _: stopped.append(Path(spec.sink.path).name),
     )
     spec = daily_spec(tmp_path, out=f"{DAY}")
     run = look(scheduled_run(spec))
@@ -147,7 +148,8 @@ def test_a_cancelled_backfill_stops_nothing_but_what_it_has_begun(
     """Others may be at work on the outputs that it has done, or has yet to come to."""
     stopped: list[str] = []
     monkeypatch.setattr(
-        "flows.cancellation.stop_jobs", lambda spec, _: stopped.append(Path(spec.sink.path).name)
+        "flows.cancellation_hooks.stop_jobs",
+        lambda spec, _: stopped.append(Path(spec.sink.path).name),
     )
     for day in ("2026-01-01", "2026-01-02", "2026-01-03"):
         put(tmp_path, day)
@@ -169,9 +171,9 @@ def test_trouble_with_one_period_keeps_no_other_from_being_stopped(
         stopped.append(Path(spec.sink.path).name)
         raise Unreachable(f"no cluster for {stopped[-1]}")
 
-    monkeypatch.setattr("flows.cancellation.stop_jobs", stop)
+    monkeypatch.setattr("flows.cancellation_hooks.stop_jobs", stop)
     begun = {f"doubling 2026-01-0{day}" for day in (1, 2, 3)}
-    monkeypatch.setattr("flows.cancellation.unfinished_runs_in", lambda _: begun)
+    monkeypatch.setattr("flows.cancellation_hooks.unfinished_runs_in", lambda _: begun)
     given = {"spec": daily_spec(tmp_path, out=f"{DAY}").model_dump(mode="json", by_alias=True)}
     range_of_days = {"start": "2026-01-01T00:00:00Z", "end": "2026-01-03T00:00:00Z", "every": ""}
     run = SimpleNamespace(id=None, parameters=given | range_of_days)

@@ -1,0 +1,122 @@
+"""Flow runs that somebody cancels in Prefect and that no worker would end."""
+
+import atexit
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from shutil import copyfile
+from typing import Any
+from uuid import UUID
+
+import pytest
+from prefect import flow
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import State
+from prefect.runtime import flow_run
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.states import Cancelled, Cancelling
+
+from flows.backfill import backfill
+from flows.batch_inference import batch_inference
+from flows.preview import preview
+from flows.search import search
+from tasks.errors import InvalidSpec, RunStopped
+from tests.flows.conftest import published, spec_of
+
+pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
+
+SLOW = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 0.2}}
+
+
+@pytest.fixture(autouse=True)
+def looked_for_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    for each in ("flows.cancellation.LOOK_EVERY_SECONDS", "tasks.attempt.FOLLOWED_EVERY_SECONDS"):
+        monkeypatch.setattr(each, 0.2)
+
+
+def cancel(run: object, said: Callable[[], State] = Cancelling) -> None:
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(UUID(str(run)), said())
+
+
+def cancel_it(flow: Any, flow_run: Any, state: Any) -> None:
+    """As somebody does once it runs; Prefect's hook."""
+    cancel(flow_run.id)
+
+
+def now_of(run: Any) -> tuple[str, str | None]:
+    with get_client(sync_client=True) as client:
+        state = client.read_flow_run(UUID(str(run))).state
+    assert state
+    return state.name or "", state.message
+
+
+def test_a_run_that_is_cancelled_once_it_has_published_says_that_nothing_is_left(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.batch_inference.await_server", lambda: cancel(flow_run.id))
+    spec = spec_of(numbers)
+    report = batch_inference(spec)
+    assert now_of(report["flow_run_id"]) == ("Cancelled", "done before it could be stopped")
+    assert len(published(spec)) == 1000
+
+
+def test_a_cancelled_preview_stops_and_leaves_nothing(numbers: Path) -> None:
+    runs: list[Any] = []
+    begun: Any = [lambda _, run, state: runs.append(run.id), cancel_it]
+    with pytest.raises(RunStopped):
+        preview.with_options(on_running=begun)(spec_of(numbers, model=SLOW), rows=400)
+    assert now_of(runs[0]) == ("Cancelled", "stopped")
+    assert list(numbers.parent.rglob("previews/*/*")) == []
+
+
+def test_a_cancelled_search_is_not_cancelling_for_ever(numbers: Path) -> None:
+    runs: list[Any] = []
+    begun: Any = [lambda _, run, state: runs.append(run.id), cancel_it]
+    with pytest.raises(InvalidSpec):
+        search.with_options(on_running=begun)(spec_of(numbers), "any", k=0)
+    assert now_of(runs[0]) == ("Cancelled", "stopped")
+
+
+def test_a_cancelled_backfill_begins_no_other_period(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each takes less time than passes between two looks."""
+    monkeypatch.setattr("flows.cancellation.LOOK_EVERY_SECONDS", 60.0)
+    for day in ("2026-01-01", "2026-01-02"):
+        (numbers / day).mkdir()
+        copyfile(numbers / "0.parquet", numbers / day / "0.parquet")
+    source = {"kind": "parquet", "path": f"{numbers}/{{scheduled:%Y-%m-%d}}"}
+    sink = {"kind": "parquet", "path": f"{numbers.parent}/out/{{scheduled:%Y-%m-%d}}"}
+    spec = spec_of(numbers, source=source, sink=sink)
+    monkeypatch.setattr("flows.batch_inference.show_run", lambda *_: cancel(runs[0]))
+    runs: list[Any] = []
+    begun: Any = [lambda _, run, state: runs.append(run.id)]
+    with pytest.raises(RunStopped, match="somebody has cancelled the flow run"):
+        backfill.with_options(on_running=begun)(spec, datetime(2026, 1, 1), datetime(2026, 1, 2))
+    assert not (numbers.parent / "out/2026-01-02").exists()
+    assert now_of(runs[0]) == ("Cancelled", "stopped, and can be resumed")
+
+
+def test_a_flow_of_ones_own_that_is_cancelled_is_cancelled_once_its_process_ends(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no hook that would say so."""
+    at_exit: list[Callable[[], None]] = []
+    monkeypatch.setattr(atexit, "register", at_exit.append)
+    runs: list[Any] = []
+
+    @flow
+    def own() -> None:
+        runs.append(flow_run.id)
+        cancel(flow_run.id, Cancelled)
+        batch_inference(spec_of(numbers, model=SLOW))
+
+    with pytest.raises(RunStopped):
+        own()
+    assert now_of(runs[0])[0] == "Cancelling"
+    (say,) = at_exit
+    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
+        say()  # to another server, of which it knows nothing
+    say()
+    assert now_of(runs[0]) == ("Cancelled", "stopped, and can be resumed")
