@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -64,7 +65,8 @@ def deploy(
     for each in wanted:
         check_specs(each, folder)
     raw = written_out(parse_yaml(prefect_file.read_text(encoding="utf-8")))
-    leave_at_rest(raw["deployments"], known_of(client, wanted))
+    known = known_of(client, wanted)
+    leave_at_rest(raw["deployments"], known | moved(client, wanted, known))
     with TemporaryDirectory() as place:
         file = Path(place) / prefect_file.name
         file.write_text(yaml.safe_dump(raw, sort_keys=False), encoding="utf-8")
@@ -109,6 +111,26 @@ def known_of(client: "SyncPrefectClient", wanted: list[Deployment]) -> Known:
     names = DeploymentFilterName(any_=[each.name for each in wanted])
     found = all_deployments(client, deployment_filter=DeploymentFilter(name=names))
     return {(str(each.entrypoint), each.name): each for each in found}
+
+
+def moved(client: "SyncPrefectClient", wanted: list[Deployment], known: Known) -> Known:
+    """What a server has under the entrypoints that deployments of a file had before.
+
+    To Prefect a deployment is the same by its flow's name and its own, wherever its code lies.
+    """
+    from prefect.flows import load_flow_from_entrypoint
+
+    found: Known = {}
+    for each in wanted:
+        namesakes = [old for (_, name), old in known.items() if name == each.name]
+        if not namesakes or (each.entrypoint, each.name) in known:
+            continue
+        with suppress(Exception):  # Prefect's command says what is wrong with it
+            flow: str = load_flow_from_entrypoint(each.entrypoint).name
+            for old in namesakes:
+                if client.read_flow(old.flow_id).name == flow:
+                    found[each.entrypoint, each.name] = old
+    return found
 
 
 def left_behind(client: "SyncPrefectClient", wanted: list[Deployment]) -> list[str]:

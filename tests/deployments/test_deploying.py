@@ -52,13 +52,13 @@ def server(prefect_server: None) -> Iterator[Any]:
                 client.delete_deployment(each.id)
 
 
-def deployed(client: Any, name: str, **slugs: bool) -> Any:
+def deployed(client: Any, name: str, entrypoint: str = SEARCH, **slugs: bool) -> Any:
     """A deployment of an earlier file: slugs of its schedules, and whether each is on."""
     daily: Any = CronSchedule(cron=DAILY["cron"], timezone="UTC")
     made = client.create_deployment(
         client.create_flow(search),
         name=name,
-        entrypoint=SEARCH,
+        entrypoint=entrypoint,
         work_pool_name=POOL,
         schedules=[
             DeploymentScheduleCreate(schedule=daily, slug=slug, active=on)
@@ -79,12 +79,15 @@ def test_what_a_file_has_lost_goes_and_what_somebody_has_switched_off_stays_so(
     own: Any = CronSchedule(cron="30 5 * * *", timezone="UTC")
     server.create_deployment_schedules(by_hand.id, [(own, True)])
     paused = deployed(server, "paused", nightly=True)
-    server.pause_deployment(paused.id)
+    moved = deployed(server, "moved", "flows.where_it_was.search", nightly=False)
+    for each in (paused, moved):
+        server.pause_deployment(each.id)
     entries = [
         entry("new-name", "nightly"),
         entry("changed", "nightly", "new"),
         entry("by-hand"),
         entry("paused", "nightly"),
+        entry("moved", "nightly"),
     ]
     file = tmp_path / "prefect.yaml"
     file.write_text(yaml.safe_dump({"name": "ours", "pull": [], "deployments": entries}))
@@ -99,7 +102,9 @@ def test_what_a_file_has_lost_goes_and_what_somebody_has_switched_off_stays_so(
     assert schedules(changed) == {"nightly": False, "new": True}
     assert schedules(by_hand) == {own.cron: True}
     assert schedules(paused) == {"nightly": True}
-    assert server.read_deployment(paused.id).paused
+    assert schedules(moved) == {"nightly": False}
+    for each in (paused, moved):
+        assert server.read_deployment(each.id).paused
     assert not server.read_deployment_by_name("search/new-name").paused
     assert said == [
         "the schedule old of changed is gone, as from its file",
