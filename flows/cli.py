@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from flows import ending
 from flows.console import take_closed_streams
-from flows.ending import run_to_its_end
 from tasks.quick_imports import quick_imports
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -236,6 +236,10 @@ def main() -> None:
     os.environ.setdefault("PREFECT_FLOWS_HEARTBEAT_FREQUENCY", "30")
     signal.signal(signal.SIGTERM, end_as_on_ctrl_c)
     try:
-        run_to_its_end(app)
+        ending.run_to_its_end(app)
+    except SystemExit as ended:
+        if ending.SERVER_GIVEN_UP.is_set():
+            ending.end_at_once(ended.code)
+        raise
     finally:
         gc.freeze()  # else Python goes through all that was imported once more before it ends

@@ -1,13 +1,18 @@
 """How a command ends: as one message and an exit code, and with --json as one object too."""
 
+import os
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
+from threading import Event
 
 import typer
 
 from flows.console import kept_for_programs, print_json, say
 from tasks.errors import BatchInferenceError
+
+SERVER_GIVEN_UP = Event()
+"""Set where a command waits for Prefect's server no longer."""
 
 
 def run_to_its_end(command: Callable[[], object]) -> None:
@@ -38,6 +43,19 @@ def run_to_its_end(command: Callable[[], object]) -> None:
         except BaseException as error:  # nobody foresaw it: Python shows where it happened
             leave_object(error, str(error), 1)
             raise
+
+
+def end_at_once(code: object) -> None:
+    """End this process, with all that Prefect has not told its server.
+
+    It would go on to do so after the command's last word: for two minutes with each event.
+
+    Args:
+        code: to end with, as `SystemExit` has it.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))
 
 
 def leave_object(error: BaseException, words: str, exit_code: object) -> None:

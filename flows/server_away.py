@@ -8,11 +8,12 @@ from typing import Any
 import httpx
 from prefect import Flow, get_run_logger
 from prefect.client.orchestration import get_client
-from prefect.context import SettingsContext, get_settings_context
+from prefect.context import SettingsContext, SyncClientContext, get_settings_context
 from prefect.runtime import flow_run
 from prefect.settings import get_current_settings
 
 from flows.console import console, escape
+from flows.ending import SERVER_GIVEN_UP
 from flows.named_server import cause_of, server_shown, trouble_with_server
 from tasks.errors import BatchInferenceError, Unreachable
 from tasks.timeouts import until_reachable
@@ -20,6 +21,8 @@ from tasks.timeouts import until_reachable
 AT_COMMAND = ContextVar("at_command", default=False)
 """Whether a command waits for the flow, and this process ends with it."""
 COMMAND_SECONDS = 60.0
+LAST_WORD_SECONDS = 5.0
+"""For each thing that a server is told of which a command waits for no longer."""
 OTHERS_SECONDS = 600.0
 """As long as a deployment's run waits for a storage that is away."""
 
@@ -62,8 +65,20 @@ def await_server() -> None:
     except Unreachable as error:
         log.warning("%s: it is not waited for any longer", error)
         if at_command:
-            # Else each picture of the run, and each word on its end, would be tried for a minute.
-            get_current_settings().client.max_retries = 0
+            ask_no_more_than_once()
+            SERVER_GIVEN_UP.set()
+
+
+def ask_no_more_than_once() -> None:
+    """Have Prefect's clients ask once, for seconds.
+
+    Each picture of the run, and each word on its end, would be tried for a minute; by a server that
+    takes what it is told and never answers, for six.
+    """
+    settings, context = get_current_settings(), SyncClientContext.get()
+    settings.client.max_retries, settings.api.request_timeout = 0, LAST_WORD_SECONDS
+    if context is not None:  # the flow's own client, made when it began
+        context.client._client.timeout = httpx.Timeout(LAST_WORD_SECONDS)
 
 
 def ask_server() -> None:

@@ -18,7 +18,7 @@ from prefect.settings import (
     temporary_settings,
 )
 
-from flows import server_away
+from flows import ending, server_away
 from flows.batch_inference import batch_inference
 from flows.server_away import ask_server, own_error
 from tasks.errors import GateFailed, Unreachable
@@ -36,23 +36,31 @@ def refuse(*given: object) -> None:
 
 
 @pytest.fixture
-def none_at_the_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The server is gone by the time that a flow has ended."""
+def none_at_the_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
+    """The server is gone once a flow has ended; codes with which the process would end."""
     really = SyncPrefectClient.set_flow_run_state
 
     def tell(client: SyncPrefectClient, run: Any, state: Any, force: bool = False) -> Any:
-        return refuse() if state.is_final() else really(client, run, state, force)
+        if not state.is_final():
+            return really(client, run, state, force)
+        assert client._client.timeout.read == server_away.LAST_WORD_SECONDS
+        return refuse()
 
     monkeypatch.setattr(SyncPrefectClient, "set_flow_run_state", tell)
     monkeypatch.setattr(SyncPrefectClient, "hello", refuse)
     monkeypatch.setattr(server_away, "COMMAND_SECONDS", 0.1)
+    codes: list[object] = []
+    monkeypatch.setattr(ending, "end_at_once", codes.append)
     with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 5}):
-        yield
+        yield codes
+    ending.SERVER_GIVEN_UP.clear()
 
 
-@pytest.mark.usefixtures("none_at_the_end")
 def test_what_is_published_is_done(
-    numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    numbers: Path,
+    none_at_the_end: list[object],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert call(monkeypatch, "run", str(write_spec(numbers.parent)), "--json") == 0
     said = capsys.readouterr()
@@ -62,6 +70,8 @@ def test_what_is_published_is_done(
     assert f"`prefect flow-run delete {report['flow_run_id']}` removes it there" in said.err
     assert len(published(spec_of(numbers))) == 1000
     assert get_current_settings().client.max_retries == 0, "nobody waits for it again"
+    assert get_current_settings().api.request_timeout == server_away.LAST_WORD_SECONDS
+    assert none_at_the_end == [0], "nor for what Prefect has still to tell it"
 
 
 @pytest.mark.usefixtures("none_at_the_end")
