@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import yaml
 
+from deployments.automations_left import automations_left
 from deployments.lost_days import refuse_lost_days
 from deployments.named_server import named_server
 from deployments.parameters import full_spec, place_of
@@ -80,6 +81,11 @@ def deploy(
             f"{counted(len(others), 'deployment')} of the same work pool, not in {prefect_file}, "
             f"on a schedule: {', '.join(others)}; one that is in no other file either "
             "was left behind, and prefect deployment delete NAME removes it"
+        )
+    for name in automations_left(client, {str(each.id) for each in all_deployments(client)}):
+        tell(
+            f"the automation {name!r} is of a deployment that is gone, and goes on: make it anew "
+            "for the one that is there now, or delete it in Prefect's pages"
         )
 
 

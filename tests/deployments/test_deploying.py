@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import yaml
@@ -18,6 +19,7 @@ from prefect.settings import (
 )
 
 from deployments import automations
+from deployments.automations_left import automations_left
 from deployments.deploying import all_deployments, check_specs, deploy, leave_at_rest
 from deployments.named_server import named_server
 from deployments.prefect_file import Deployment
@@ -113,6 +115,23 @@ def test_what_a_file_has_lost_goes_and_what_somebody_has_switched_off_stays_so(
         "search/renamed; one that is in no other file either was left behind, and prefect "
         "deployment delete NAME removes it",
     ]
+
+
+@pytest.mark.prefect
+def test_an_automation_whose_deployment_is_gone_is_told_of(server: Any) -> None:
+    """Made anew under the same name, a deployment has another id."""
+    gone, there = deployed(server, "gone"), deployed(server, "there")
+    alert = automations.alert_when_overdue(uuid4(), "search/gone", hours=26)
+    arrival = automations.run_on_arrival("search/gone", "data.arrived", "s3://bucket/*")
+    after = automations.run_after("search/there", then="search/there")
+    made = automations.deploy_automations([alert, arrival, after])
+    server.delete_deployment(gone.id)
+    deployed(server, "gone")
+    ids = {str(each.id) for each in all_deployments(server)}
+    assert str(there.id) in ids
+    assert sorted(automations_left(server, ids)) == sorted([alert.name, arrival.name])
+    for each in made:
+        server.delete_automation(each)
 
 
 def test_what_a_file_says_of_its_rest_counts_and_is_nobody_elses() -> None:
