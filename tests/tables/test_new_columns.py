@@ -12,7 +12,9 @@ import pytest
 from tasks.errors import GateFailed, SchemaMismatch
 from tasks.kinds.gates.nulls import NullsGate
 from tasks.kinds.models.python import PythonModel
+from tasks.kinds.sinks import ParquetSink
 from tasks.plan import PlannedRun, make_plan
+from tasks.previewing import staged_rows, trial_of
 from tasks.publish import publish_planned
 from tasks.published import published_rows
 from tasks.run import left_to_do, next_attempt
@@ -115,6 +117,19 @@ def test_a_column_that_comes_in_the_middle_of_a_run(tmp_path: Path, kind: str) -
     put(spec, "2", id=[2, 3, 4])
     assert run(spec) == 3
     assert rows_of(spec, "id", "odd") == [(0, None), (2, None), (3, 3), (4, None)]
+
+
+@pytest.mark.parametrize("kind", ["delta"])
+def test_a_preview_shows_it(tmp_path: Path, kind: str) -> None:
+    model = PythonModel.model_validate({"class": f"{__name__}:OddOnes"})
+    trial = trial_of(job(tmp_path, kind).model_copy(update={"model": model}), 3, "mine")
+    put(trial, "1", id=[2, 3, 4])
+    planned = make_plan(BatchInferenceSpec.model_validate(trial.as_json()), RunOptions(limit=3))
+    assert predict(planned) == 3
+    seen = staged_rows(planned)
+    assert seen is not None
+    assert seen.select(["id", "odd"]).to_pydict() == {"id": [2, 3, 4], "odd": [None, 3, None]}
+    assert "of_growing_table" not in ParquetSink(path="out").as_json()  # no form has it
 
 
 @pytest.mark.parametrize("kind", ["delta"])

@@ -2,11 +2,13 @@
 
 import io
 from collections.abc import Iterator
+from operator import not_
 from typing import IO, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from tasks.kinds.blank_columns import with_blanks
 from tasks.kinds.column_types import is_any_list, is_text
@@ -25,6 +27,16 @@ class ParquetSink(Sink):
     compression: Literal["zstd", "snappy", "none"] = Field(
         default="zstd", description="How column data is compressed."
     )
+    of_growing_table: SkipJsonSchema[bool] = Field(
+        default=False,
+        exclude_if=not_,
+        description="Set by previews of a table with evolve_schema: rows may bring columns.",
+    )
+
+    @property
+    def takes_new_columns(self) -> bool:
+        """Never of files that are published: who reads a folder goes by one of them."""
+        return self.of_growing_table
 
     @property
     def suffix(self) -> str:

@@ -111,7 +111,8 @@ class TableSink(Sink):
     def as_files(self) -> Sink:
         """Parquet files of the same rows."""
         same = {name: getattr(self, name) for name in ("path", "storage_options", "types")}
-        return ParquetSink(**same, partition_by=self.partition_by)
+        grows = self.evolve_schema
+        return ParquetSink(**same, partition_by=self.partition_by, of_growing_table=grows)
 
     def as_stored(self, schema: pa.Schema) -> pa.Schema:
         """A run's schema in the table's types.
