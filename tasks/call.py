@@ -37,6 +37,7 @@ from tasks.run_folder import (
     save_header,
 )
 from tasks.run_options import RunOptions
+from tasks.sharding import has_rows
 from tasks.spec import BatchInferenceSpec
 from tasks.unfinished import UnfinishedRuns, give_up
 
@@ -244,7 +245,8 @@ class Call(AtOutput):
         plan = work.plan(old, pins)
         if len(plan.shards):
             refuse_older(self.storage, self.output, ledger_of(self.spec), self.seen)
-            if old is None:  # that of an earlier release may not say which columns are empty
+            # A plan of an earlier release may not say which columns are empty.
+            if old is None and has_rows(plan.shards):
                 schema = published_schema(self.seen, self.replaces)
                 refuse_unpublishable(self.spec, plan.pins.get("reader"), schema)
         if self.replaces or self.rows_may_leave(plan):

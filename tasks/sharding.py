@@ -45,7 +45,7 @@ def resume_plan(
     reader = old.pins["reader"] if old else spec.source.pin(storage, left)
     if old is None:
         refuse_reserved(spec, reader)
-    if has_rows(left):  # else a source may know no types, and take its columns for text
+    if has_rows(left.table):  # else a source may know no types, and take its columns for text
         refuse_unknown_columns(spec, reader)
     shards = spec.source.shards(storage, left)
     if spec.source.shuffle_seed is not None:
@@ -61,9 +61,9 @@ def resume_plan(
     return supersede(old, shards_of(shards), pins)
 
 
-def has_rows(left: Stats) -> bool:
-    """Whether any input is left to be read: there may be none, or such as are gone alone."""
-    return bool(pc.any(pc.not_equal(left.table["identity"], GONE)).as_py())
+def has_rows(inputs: pa.Table) -> bool:
+    """Whether any input or shard is to be read: there may be none, or such as are gone alone."""
+    return bool(pc.any(pc.not_equal(inputs["identity"], GONE)).as_py())
 
 
 def tell_other_columns(

@@ -5,10 +5,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import write_deltalake
+from deltalake import Field, write_deltalake
+from deltalake.schema import PrimitiveType
 
 from flows.printed_report import left_by
-from tasks.errors import InvalidSpec
+from tasks.errors import InvalidSpec, SchemaMismatch
 from tasks.kinds.gates.rows import RowsGate
 from tasks.plan import PlannedRun, make_plan
 from tasks.publish import publish_planned
@@ -75,6 +76,22 @@ def test_rows_that_are_deleted_with_their_file_leave_the_output(
     lake.delete(10, 12)
     assert (run(spec), ids(spec)) == (0, list(range(10)))
     assert make_plan(spec).nothing_to_do
+
+
+def test_rows_leave_the_output_though_their_table_has_a_new_column_meanwhile(
+    tmp_path: Path,
+) -> None:
+    """The output has it not, and no row is to come that would bring it."""
+    table = DeltaLake(str(tmp_path / "in"))
+    table.append(1, 2)
+    spec = spec_of(tmp_path / "in", source={"kind": "delta", "path": table.url})
+    run(spec)
+    table.table.alter.add_columns([Field("more", PrimitiveType("string"))])
+    table.delete(2)
+    assert (run(spec), ids(spec)) == (0, [1])
+    write_deltalake(table.url, table.rows(), mode="append")
+    with pytest.raises(SchemaMismatch, match=r"have columns \['more'\] that what is published"):
+        run(spec)
 
 
 def test_a_compaction_together_with_new_rows_doubles_none(
