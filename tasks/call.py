@@ -7,7 +7,7 @@ from tasks import baselines, reader_settings
 from tasks.baselines import last_runs
 from tasks.config import config_digests, digest, refuse_other_config
 from tasks.config_parts import differing_parts
-from tasks.known_types import refuse_unpublishable
+from tasks.known_types import lasting_columns, refuse_unpublishable
 from tasks.lease import hold, holder_of
 from tasks.ledgers import ledger_of
 from tasks.new_inputs import NewInputs, refuse_loss_of_times
@@ -242,12 +242,12 @@ class Call(AtOutput):
             "ledger_version": self.seen.version,
             "limit": self.options.limit,
         }
-        plan = work.plan(old, pins)
+        schema = published_schema(self.seen, self.replaces)
+        plan = work.plan(old, pins, lasting_columns(self.spec, schema))
         if len(plan.shards):
             refuse_older(self.storage, self.output, ledger_of(self.spec), self.seen)
             # A plan of an earlier release may not say which columns are empty.
             if old is None and has_rows(plan.shards):
-                schema = published_schema(self.seen, self.replaces)
                 refuse_unpublishable(self.spec, plan.pins.get("reader"), schema)
         if self.replaces or self.rows_may_leave(plan):
             refuse_moved(self.output.table, self.seen)

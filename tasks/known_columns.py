@@ -1,6 +1,7 @@
 """Follows the source's columns through steps and model to the output, as far as they are known."""
 
 import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -15,7 +16,9 @@ PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 """Written by pandas beside its columns, as a rule unasked; it is not published."""
 
 
-def refuse_unknown_columns(spec: BatchInferenceSpec, reader: dict[str, Any]) -> None:
+def refuse_unknown_columns(
+    spec: BatchInferenceSpec, reader: dict[str, Any], lasting: Sequence[str] = ()
+) -> None:
     """See that steps, model, sink and gates find the columns that the spec names.
 
     After a step or a model whose columns only its code knows, nothing is said.
@@ -23,6 +26,7 @@ def refuse_unknown_columns(spec: BatchInferenceSpec, reader: dict[str, Any]) -> 
     Args:
         spec: says what is read.
         reader: what the source has pinned.
+        lasting: columns that the output has, whatever these inputs lack.
 
     Raises:
         InvalidSpec: a column is not there, or two would have one name.
@@ -42,7 +46,7 @@ def refuse_unknown_columns(spec: BatchInferenceSpec, reader: dict[str, Any]) -> 
             refuse_missing(f"model.{field}", model.kind, names, known)
         model.refuse_types(known)
         if model.output_columns is not None:
-            refuse_unpublished(spec, known.names, model.output_columns)
+            refuse_unpublished(spec, known.names, model.output_columns, lasting)
 
 
 def refuse_reserved(spec: BatchInferenceSpec, reader: dict[str, Any]) -> None:
@@ -70,13 +74,20 @@ def refuse_missing(field: str, kind: str, names: list[str], known: pa.Schema) ->
             raise InvalidSpec.at(field, name, f"is read by {kind} and is not among {there}")
 
 
-def refuse_unpublished(spec: BatchInferenceSpec, known: list[str], made: tuple[str, ...]) -> None:
+def refuse_unpublished(
+    spec: BatchInferenceSpec,
+    known: list[str],
+    made: tuple[str, ...],
+    lasting: Sequence[str] = (),
+) -> None:
     """See that the output has the columns that sink and gates name.
 
     Args:
         spec: names them.
         known: columns that the model is given.
         made: columns that it adds.
+        lasting: columns that the output has. Rows that lack one have nothing there, which says
+            nothing of a folder or a key.
 
     Raises:
         InvalidSpec: it has not, or the model adds one that is there already.
@@ -87,11 +98,12 @@ def refuse_unpublished(spec: BatchInferenceSpec, known: list[str], made: tuple[s
     every = [*known, *made]
     refuse_absent("sink.keep_columns", kept or [], every, every)
     published = every if kept is None else [*dict.fromkeys([*kept, *made])]
+    there = [*dict.fromkeys([*published, *lasting])]
     for field, names in spec.sink.reads.items():
-        refuse_absent(f"sink.{field}", names, published, every)
+        refuse_absent(f"sink.{field}", names, there if field == "types" else published, every)
     for at, gate in enumerate(spec.gates):
         for field, name in gate.columns.items():
-            refuse_absent(f"gates.{at}.{field}", [name], published, every)
+            refuse_absent(f"gates.{at}.{field}", [name], there, every)
 
 
 def refuse_absent(field: str, names: list[str], published: list[str], every: list[str]) -> None:

@@ -46,6 +46,13 @@ def refuse_unpublishable(
     refuse_unfit(pa.schema(kept), wanted)
 
 
+def lasting_columns(spec: BatchInferenceSpec, published: bytes | None) -> list[str]:
+    """Columns that the output has, whatever a run's inputs lack: their rows have nothing there."""
+    if published is None or not spec.sink.takes_new_columns:
+        return []
+    return pa.ipc.read_schema(pa.py_buffer(published)).names
+
+
 def refuse_new(spec: BatchInferenceSpec, reader: dict[str, Any], there: list[str]) -> None:
     """See that the source brings no column that is not published, unless the output takes it.
 

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -88,9 +89,9 @@ class NewInputs:
         """What the run's key says of it."""
         return spec.source.identity()
 
-    def plan(self, old: Plan | None, pins: dict[str, Any]) -> Plan:
+    def plan(self, old: Plan | None, pins: dict[str, Any], lasting: Sequence[str]) -> Plan:
         """The run's plan: as it is, superseded where inputs have changed, or the first one."""
-        return resume_plan(old, self.spec, pins, self.storage, self.left)
+        return resume_plan(old, self.spec, pins, self.storage, self.left, lasting)
 
 
 def unpublished(

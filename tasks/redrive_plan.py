@@ -1,7 +1,7 @@
 """A redrive's work: rows that published runs have set aside, in inputs that are as they were."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -80,14 +80,14 @@ class SetAside:
         """What the run's key says of it; which rows there are follows from the ledger's version."""
         return ["redrive", spec.source.identity({"path", "exclude"})]
 
-    def plan(self, old: Plan | None, pins: dict[str, Any]) -> Plan:
+    def plan(self, old: Plan | None, pins: dict[str, Any], lasting: Sequence[str]) -> Plan:
         """The redrive's plan; what has changed since an earlier attempt is left out.
 
         Raises:
             InvalidSpec: a step, the model, the sink or a gate names a column that is not there.
         """
         for run in dict.fromkeys(line["read_as"] for line in self.lines):
-            refuse_unknown_columns(self.spec, self.readers[run])
+            refuse_unknown_columns(self.spec, self.readers[run], lasting)
         more = {"reader": {}, "readers": self.readers, "known_rows": None}
         return redrive_plan(old, self.lines, {**pins, **more})
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -36,8 +37,17 @@ def resume_plan(
     pins: dict[str, Any],
     storage: FsspecStorage,
     left: Stats,
+    lasting: Sequence[str] = (),
 ) -> Plan:
     """The run's plan: as it is, superseded where inputs have changed, or the first one.
+
+    Args:
+        old: the plan of an earlier attempt.
+        spec: what to run.
+        pins: what must not change between attempts.
+        storage: where the inputs lie.
+        left: those that are to be read.
+        lasting: columns that the output has, whatever these inputs lack.
 
     Raises:
         InvalidSpec: a step, the model, the sink or a gate names a column that is not there.
@@ -46,7 +56,7 @@ def resume_plan(
     if old is None:
         refuse_reserved(spec, reader)
     if has_rows(left.table):  # else a source may know no types, and take its columns for text
-        refuse_unknown_columns(spec, reader)
+        refuse_unknown_columns(spec, reader, lasting)
     shards = spec.source.shards(storage, left)
     if spec.source.shuffle_seed is not None:
         shards = shuffled(shards, spec.source.shuffle_seed)

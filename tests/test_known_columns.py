@@ -1,5 +1,6 @@
 """Columns that steps, model, sink and gates name are looked for before anything starts."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tasks.kinds.steps import (
 )
 from tasks.kinds.tensors import is_tensor
 from tasks.known_columns import refuse_unknown_columns, refuse_unpublished
+from tasks.known_types import lasting_columns
 from tasks.plan import make_plan
 from tasks.protocol.batch import ROW
 from tasks.publish import publish_planned
@@ -392,3 +394,30 @@ def test_a_redrive_asks_only_for_what_the_runs_had_that_it_redoes(folder: Path) 
     planned = make_plan(spec(folder, select, sink=sink), RunOptions(redrive=True), save=False)
     assert planned.plan.shards["path"].to_pylist() == [str(folder / "in/b.parquet")]
     assert planned.inputs_skipped == 1
+
+
+@pytest.mark.parametrize(
+    ("sink", "gates", "refused"),
+    [
+        ({"types": {"label": "string"}}, [{"column": "label", "max_fraction": 1}], ""),
+        ({"types": {"labels": "string"}}, [], "sink.types: 'labels'"),
+        ({}, [{"column": "labels", "max_fraction": 1}], "gates.0.column: 'labels'"),
+        ({"evolve_schema": False}, [{"column": "label", "max_fraction": 1}], "gates.0.column"),
+        # Where a row goes is not told by what it lacks.
+        ({"partition_by": ["label"]}, [], "sink.partition_by: 'label'"),
+        ({"mode": "upsert", "key": ["label"]}, [], "sink.key: 'label'"),
+    ],
+)
+def test_what_a_growing_table_has_is_there_on_nights_that_lack_it(
+    folder: Path, sink: dict[str, Any], gates: list[dict[str, Any]], refused: str
+) -> None:
+    given = spec_of(
+        folder / "in",
+        sink={"kind": "delta", "path": "out", "evolve_schema": True, **sink},
+        gates=[{"kind": "nulls", **each} for each in gates],
+    )
+    published = pa.schema([("x", pa.float64()), ("label", pa.string())]).serialize().to_pybytes()
+    lasting = lasting_columns(given, published)
+    assert lasting_columns(given, None) == []
+    with pytest.raises(InvalidSpec, match=f"^{refused}") if refused else nullcontext():
+        refuse_unpublished(given, ["x"], ("prediction",), lasting)

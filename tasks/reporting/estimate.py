@@ -9,6 +9,7 @@ from tasks.clusters.own_ray import joined
 from tasks.errors import InvalidSpec
 from tasks.kinds.clusters import InlineCluster, RayJobsCluster
 from tasks.kinds.sources.likely_rows import INPUTS_ASKED, reckon_rows
+from tasks.known_types import lasting_columns
 from tasks.ledgers import ledger_of
 from tasks.new_inputs import NewInputs
 from tasks.protocol.records import Record
@@ -67,8 +68,9 @@ def full_run(spec: BatchInferenceSpec) -> FullRun:
     Raises:
         InputNotFound: nothing lies there, and `on_empty` is `fail`.
     """
-    found = NewInputs.find(spec, ledger_of(spec).look(), replaces=True, limit=None)
-    plan = found.plan(None, {"limit": None})
+    seen = ledger_of(spec).look()
+    found = NewInputs.find(spec, seen, replaces=True, limit=None)
+    plan = found.plan(None, {"limit": None}, lasting_columns(spec, seen.schema))
     rows, all_tell = plan.known_rows, len(plan.shards) <= INPUTS_ASKED and not spec.source.reads_on
     rows_are_known = rows is not None or all_tell
     if rows is None:

@@ -12,11 +12,13 @@ import pytest
 from tasks.errors import GateFailed, SchemaMismatch
 from tasks.kinds.gates.nulls import NullsGate
 from tasks.kinds.models.python import PythonModel
+from tasks.kinds.models.xgboost import XGBoostModel
 from tasks.kinds.sinks import ParquetSink
 from tasks.plan import PlannedRun, make_plan
 from tasks.previewing import staged_rows, trial_of
 from tasks.publish import publish_planned
 from tasks.published import published_rows
+from tasks.reporting.estimate import full_run
 from tasks.run import left_to_do, next_attempt
 from tasks.run_options import RunOptions
 from tasks.searching.published import published_vectors
@@ -142,6 +144,26 @@ def test_gates_look_at_a_new_column(tmp_path: Path, kind: str) -> None:
     gated = spec.model_copy(update={"gates": [NullsGate(column="label", max_fraction=0.4)]})
     with pytest.raises(GateFailed, match=r"without label: 0\.5, at most 0\.4"):
         run(gated)
+
+
+@pytest.mark.parametrize("kind", ["delta"])
+def test_gates_and_types_of_a_column_that_a_night_lacks(tmp_path: Path, kind: str) -> None:
+    """With a model whose columns are known, so that the plan looks for what the spec names."""
+    import xgboost
+
+    one = xgboost.DMatrix(np.eye(1), [1], feature_names=["x"])
+    xgboost.train({}, one, 1).save_model(tmp_path / "m.ubj")
+    model = XGBoostModel(path=str(tmp_path / "m.ubj"))
+    gates = [NullsGate(column="label", max_fraction=1)]
+    spec = job(tmp_path, kind, types={"label": "string"})
+    spec = spec.model_copy(update={"model": model, "gates": gates})
+    put(spec, "1", id=[1], label=["cat"])
+    run(spec)
+    put(spec, "2", id=[2])
+    run(spec)
+    assert rows_of(spec, "id", "label") == [(1, "cat"), (2, None)]
+    (tmp_path / "in/1.parquet").unlink()
+    assert full_run(spec).rows == 1  # as a preview reckons
 
 
 @pytest.mark.parametrize("kind", ["delta"])
