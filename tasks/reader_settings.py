@@ -15,7 +15,8 @@ WHICH_INPUTS = {
 """Fields of a source that decide which inputs there are, not what is read of them."""
 TELLS_OF_INPUTS = {
     *("columns", "types", "null_values", "partition_columns", "version_column"),
-    *("delimiter", "quote_char", "column_names"),
+    *("delimiter", "quote_char", "column_names", "skip_lines"),
+    *("csv.encoding", "text.encoding"),  # not a video's, which makes other pictures
 }
 """Fields that say what inputs are like. They are mended when another input comes that is not: what
 was read before stays, and whoever wants it anew says so."""
@@ -25,6 +26,7 @@ was read before stays, and whoever wants it anew says so."""
 class Change:
     """A setting that published rows were read by, and another value now."""
 
+    kind: str
     field: str
     was: Any
     now: Any
@@ -35,7 +37,7 @@ class Change:
     @property
     def makes_other_rows(self) -> bool:
         """Whether rows of then and now are not to be mixed."""
-        return self.field not in TELLS_OF_INPUTS
+        return not {self.field, f"{self.kind}.{self.field}"} & TELLS_OF_INPUTS
 
     def __str__(self) -> str:
         was, now = (each if each == DEFAULT else shown(each) for each in (self.was, self.now))
@@ -58,8 +60,8 @@ def changes(seen: Snapshot, source: Source) -> list[Change]:
         was = entry.get("reading") or {}
         if version >= seen.base and was.get("kind") == now["kind"]:
             return [
-                Change(field, was.get(field, DEFAULT), now.get(field, DEFAULT), version, run)
-                for run in [entry["run_id"]]
+                Change(kind, field, was.get(field, DEFAULT), now.get(field, DEFAULT), version, run)
+                for kind, run in [(now["kind"], entry["run_id"])]
                 for field in sorted(was.keys() | now.keys())
                 if was.get(field, DEFAULT) != now.get(field, DEFAULT)
             ]

@@ -10,6 +10,7 @@ from flows.backfill import backfill
 from flows.batch_inference import batch_inference
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.csv import CsvSource
+from tasks.kinds.sources.source import Source
 from tasks.kinds.sources.video import VideoSource
 from tasks.ledgers import ledger_of
 from tasks.reader_settings import changes
@@ -114,3 +115,20 @@ def test_a_value_of_nothing_is_no_default() -> None:
     (change,) = changes(seen, VideoSource(path="x"))
     assert str(change) == "source.every_seconds was None in version 1 (run r), now its default"
     assert change.makes_other_rows
+
+
+@pytest.mark.parametrize(
+    ("source", "makes_other_rows"),
+    [
+        (CsvSource(path="x", encoding="latin-1"), False),
+        (CsvSource(path="x", skip_lines=1), False),
+        (VideoSource(path="x", encoding="png"), True),
+    ],
+)
+def test_an_encoding_says_what_files_of_text_are_like_and_what_a_video_becomes(
+    source: Source, makes_other_rows: bool
+) -> None:
+    entry = {"run_id": "r", "reading": {"kind": source.model_dump()["kind"]}}
+    seen: Any = SimpleNamespace(base=0, entries={1: entry})
+    (change,) = changes(seen, source)
+    assert change.makes_other_rows == makes_other_rows

@@ -12,12 +12,14 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import LATER_VALUE, NO_VALUE, has_no_value, is_text
 from tasks.kinds.sources.compressed import CODECS
+from tasks.kinds.sources.csv_reading.header import refuse_others, without_header
 from tasks.kinds.sources.csv_reading.inferring import inferred, tell_of_text
 from tasks.kinds.sources.csv_reading.records import Records, batches, line_ends
 from tasks.kinds.sources.csv_reading.rows import SEPARATOR, ColumnTwice, Dialect, Parser
+from tasks.kinds.sources.encoded import EncodedSource
 from tasks.kinds.sources.given_types import CsvType, refuse_unread, with_given
-from tasks.kinds.sources.source import BadRow, Read, Source, pins_of, schema_of
-from tasks.kinds.sources.text import bad_row, blocks
+from tasks.kinds.sources.source import BadRow, Read, pins_of, schema_of
+from tasks.kinds.sources.text import blocks, without_first
 from tasks.protocol.object_stat import Stat
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
@@ -29,7 +31,7 @@ OTHER_DELIMITERS = (";", "\t", "|")
 ONE_CHARACTER = r"^[\t\x20-\x7e]$"
 
 
-class CsvSource(Source):
+class CsvSource(EncodedSource):
     """Rows of CSV files."""
 
     model_config = ConfigDict(title="CSV files")
@@ -45,6 +47,12 @@ class CsvSource(Source):
         pattern=ONE_CHARACTER,
         description="The character around values with delimiters or line ends; doubled, it "
         "stands for itself.",
+    )
+    skip_lines: int = Field(
+        default=0,
+        ge=0,
+        description="Lines at the beginning of each file that are none of the table's, as a "
+        "comment above the header.",
     )
     column_names: list[str] | None = Field(
         default=None,
@@ -110,7 +118,8 @@ class CsvSource(Source):
                 found = self.with_later_values(storage, files, found)
                 break
         if twice and not found.names:
-            problem = f"cannot be read: {twice[1]}; rename one of them in the file"
+            problem = f"cannot be read: {twice[1]}; rename one of them in the file, or have lines "
+            problem += "above the header passed over by source.skip_lines"
             raise InvalidSpec.at("source.path", twice[0], problem)
         self.refuse_one_column(found.names)
         missing = [name for name in self.columns or [] if name not in found.names]
@@ -146,7 +155,7 @@ class CsvSource(Source):
             passes_by = ValueError, InvalidSpec, FileNotFoundError
             with suppress(*passes_by), storage.open(stat.path) as file:
                 seen, _ = self.infer(file, stat.path, BYTES_TO_INFER // FILES_TO_ASK)
-                self.compare(seen.names, wanted)
+                refuse_others(seen.names, wanted, takes_new=bool(self.columns))
                 told = [e for e in seen if e.name in unknown and not has_no_value(e)]
                 for each in told:
                     unknown.remove(each.name)
@@ -243,7 +252,7 @@ class CsvSource(Source):
                     return
                 try:
                     names = self.dialect.header(first)
-                    self.compare(names, schema)
+                    refuse_others(names, schema, takes_new=bool(self.columns))
                 except ValueError as error:
                     yield from without_header(first, records, error)
                     return
@@ -258,7 +267,8 @@ class CsvSource(Source):
 
     def records(self, file: IO[bytes], path: str) -> tuple[Iterator[bytes | BadRow], str | None]:
         """The file's records, and what is wrong with all of them; None where nothing is."""
-        records = Records(self.delimiter, self.quote_char).split(line_ends(blocks(file, path)))
+        lines = without_first(self.skip_lines, line_ends(blocks(file, path, self.encoding)))
+        records = Records(self.delimiter, self.quote_char).split(lines)
         first = next(records, b"")
         said = SEPARATOR.fullmatch(first) if isinstance(first, bytes) else None
         if said is None:
@@ -266,25 +276,3 @@ class CsvSource(Source):
         if said[1] == self.delimiter.encode():
             return records, None
         return records, f"is not what the first line says ({said[0].decode(errors='replace')!r})"
-
-    def compare(self, header: list[str], schema: pa.Schema) -> None:
-        """Check that a file has the pinned columns, in any order."""
-        here, known = set(header), set(schema.names)
-        missing = [repr(name) for name in schema.names if name not in here]
-        new = [repr(name) for name in header if name not in known and not self.columns]
-        found = [f"lacks {', '.join(missing)}"] * bool(missing)
-        found += [f"has the new {', '.join(new)}"] * bool(new)
-        if found:
-            raise ValueError(f"the header {' and '.join(found)}, unlike the first file with rows")
-
-
-def without_header(
-    header: bytes | BadRow, records: Iterator[bytes | BadRow], error: ValueError
-) -> Iterator[BadRow]:
-    """The rows of a file whose header is none; the header, where there are no others.
-
-    Each row counts as one: else a large file would be lost within any error budget.
-    """
-    reason = str(header.error if isinstance(header, BadRow) else error)
-    for each in chain([next(records, header)], records):
-        yield each if isinstance(each, BadRow) else bad_row(reason, each)

@@ -46,6 +46,7 @@ BLANK = b" \t\r\n"
 DEEPEST = 32
 """Objects and lists within each other; Arrow and Parquet do not hold many more."""
 MAY_BE_TOO_LARGE = re.compile(rb"\d{309}|\d[eE]\+?\d\d")
+CONVERT_IT = "JSON is: convert the file, as by iconv -f WINDOWS-1252 -t UTF-8"
 TOO_DEEP = f"it is nested more than {DEEPEST} deep"
 load = partial(json.loads, parse_int=whole_number)
 
@@ -166,7 +167,7 @@ class Parser:
             type_of(found)
             return self.misfit(found) or f"the line cannot be read: {error}"
         except UnicodeDecodeError as not_text:
-            return not_utf8(not_text)
+            return not_utf8(not_text, CONVERT_IT)
         except json.JSONDecodeError as not_json:
             return f"the line is not JSON: {not_json}"
         except RecursionError:

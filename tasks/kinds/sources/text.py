@@ -1,6 +1,8 @@
 """Rows from text files, one a line; and the streaming of lines that JSON Lines and CSV share."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
 from typing import IO, Any, ClassVar, Literal
 
 import pyarrow as pa
@@ -8,7 +10,8 @@ import pyarrow.compute as pc
 from pydantic import ConfigDict, Field
 
 from tasks.kinds.sources.compressed import CODECS, DamagedFile, decompressed, read_block
-from tasks.kinds.sources.source import ROWS_PER_READ, BadRow, Read, Source
+from tasks.kinds.sources.encoded import EncodedSource, as_utf8
+from tasks.kinds.sources.source import ROWS_PER_READ, BadRow, Read
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
 
@@ -23,6 +26,8 @@ BOM = b"\xef\xbb\xbf"
 OTHER_BOMS = (b"\xff\xfe", b"\xfe\xff")
 """Of UTF-16, and the first of UTF-32 too; no text in UTF-8 begins so."""
 
+NAME_IT = "name the files' encoding in source.encoding, as windows-1252"
+
 
 class BadLine(Exception):
     """A line is not what its file should hold."""
@@ -32,7 +37,7 @@ class LongLine(bytes):
     """The beginning of a line that is too long to be read."""
 
 
-class TextSource(Source):
+class TextSource(EncodedSource):
     """Lines of text files, as the column `text`."""
 
     model_config = ConfigDict(title="Text files, one row a line")
@@ -48,26 +53,33 @@ class TextSource(Source):
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the lines; one that is too long or not UTF-8 is a bad row."""
         with storage.open(shard.path) as file:
-            found = read_lines(universal(blocks(file, shard.path)), text_rows)
+            lines = universal(blocks(file, shard.path, self.encoding))
+            found = read_lines(lines, text_rows)
             yield from without_blank(found) if self.skip_blank else found
 
 
-def blocks(file: IO[bytes], path: str) -> Iterator[bytes]:
-    """A file's bytes, decompressed, without a byte order mark.
+def blocks(file: IO[bytes], path: str, encoding: str | None = None) -> Iterator[bytes]:
+    """A file's bytes as UTF-8, decompressed, without a byte order mark.
+
+    Args:
+        file: to be read.
+        path: its own.
+        encoding: of a file that does not say itself that it is UTF-8; None: that.
 
     Raises:
         DamagedFile: a compressed file is cut off, or is not compressed that way; or a file says
-            itself that it is not UTF-8.
+            itself that it is not UTF-8, or is not in the other encoding.
     """
     stream, codec = decompressed(file, path, CODECS)
     size = BYTES_PER_COMPRESSED_BLOCK if codec else BYTES_PER_BLOCK
-    block = read_block(stream, size).removeprefix(BOM)
-    if block.startswith(OTHER_BOMS):
-        way_out = "convert it to UTF-8, as by iconv -f UTF-16 -t UTF-8"
-        raise DamagedFile(f"the file is UTF-16 or UTF-32: {way_out}")
-    while block:
-        yield block
-        block = read_block(stream, size)
+    first, rest = read_block(stream, size), iter(partial(read_block, stream, size), b"")
+    if encoding and not first.startswith(BOM):
+        yield from as_utf8(chain([first], rest), encoding)
+        return
+    if first.startswith(OTHER_BOMS):
+        way_out = "say source.encoding: utf-16, where the source has that, or convert it to UTF-8, "
+        raise DamagedFile(f"the file is UTF-16 or UTF-32: {way_out}as by iconv -f UTF-16 -t UTF-8")
+    yield from chain([first.removeprefix(BOM)], rest)
 
 
 def universal(found: Iterator[bytes]) -> Iterator[bytes]:
@@ -79,6 +91,15 @@ def universal(found: Iterator[bytes]) -> Iterator[bytes]:
         yield data.removesuffix(b"\r").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if held:
         yield b"\n"
+
+
+def without_first(lines: int, found: Iterator[bytes]) -> Iterator[bytes]:
+    """Blocks from behind so many lines on."""
+    for block in found:
+        while lines and (end := block.find(b"\n") + 1):
+            block, lines = block[end:], lines - 1
+        if not lines:
+            yield block
 
 
 def whole_lines(found: Iterator[bytes]) -> Iterator[bytes]:
@@ -152,9 +173,10 @@ def shortened(line: bytes) -> str:
     return text.rstrip("\r\n")[:RAW_CHARACTERS]
 
 
-def not_utf8(error: UnicodeDecodeError) -> str:
-    """What is wrong with a line's bytes."""
-    return f"the line is not UTF-8: byte 0x{error.object[error.start]:02x} at {error.start}"
+def not_utf8(error: UnicodeDecodeError, way_out: str = NAME_IT) -> str:
+    """What is wrong with a line's bytes, and what to do."""
+    byte = f"byte 0x{error.object[error.start]:02x} at {error.start}"
+    return f"the line is not UTF-8: {byte}; {way_out}"
 
 
 def text_rows(lines: bytes) -> Iterator[Read]:

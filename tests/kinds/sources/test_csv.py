@@ -106,7 +106,11 @@ def test_good_and_bad_are_all_rows_in_order(
             "column 'a': conversion error to int64: invalid value '-1.5'; source.types: "
             "{a: float64} takes it",
         ),
-        (b"1,\xff", "the row is not UTF-8: byte 0xff at 2"),
+        (
+            b"1,\xff",
+            "the row is not UTF-8: byte 0xff at 2; name the files' encoding in source.encoding, as "
+            "windows-1252",
+        ),
         (b"1,x\x00", "the row has a NUL byte"),
         (b'1,"x', "a quote is opened in this line and not closed"),
     ],
@@ -228,7 +232,11 @@ def test_types_are_those_of_the_first_file_with_rows(tmp_path: Path) -> None:
     [
         (b"a,c", "the header lacks 'b' and has the new 'c', unlike the first file with rows"),
         (b"a,b,a", "the header has columns twice: 'a'"),
-        (b"a,\xff", "the header cannot be read: the line is not UTF-8: byte 0xff at 2"),
+        (
+            b"a,\xff",
+            "the header cannot be read: the line is not UTF-8: byte 0xff at 2; name the files' "
+            "encoding in source.encoding, as windows-1252",
+        ),
         (b'a,"b', "a quote is opened in this line and not closed"),
     ],
 )
@@ -405,3 +413,35 @@ def test_columns_that_come_twice_in_every_file_are_refused_by_the_plan(tmp_path:
     bad, row = read_all(CsvSource(path=str(tmp_path)))
     assert "columns twice: 'a'" in str(bad.error)
     assert row == {"a": 1, "b": 2}
+
+
+ABOVE = b'# exported, by "tool\nof 2026\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "fields"),
+    [
+        ("a\ncafé\n".encode("latin-1"), {"encoding": "latin-1"}),
+        ("a\rcafé\r".encode("utf-16"), {"encoding": "utf-16"}),
+        (BOM + "a\ncafé\n".encode(), {"encoding": "windows-1252"}),  # it says what it is
+        (ABOVE + "a\ncafé\n".encode(), {"skip_lines": 2}),
+        ((ABOVE + "a\ncafé\n".encode()).replace(b"\n", b"\r\n"), {"skip_lines": 2}),
+    ],
+)
+def test_files_of_other_encodings_and_with_lines_above_the_header(
+    tmp_path: Path, content: bytes, fields: dict[str, Any]
+) -> None:
+    assert parsed(tmp_path, content, **fields) == [{"a": "café"}]
+    assert parsed(tmp_path, b"", **fields) == []
+
+
+@pytest.mark.parametrize("first", [b"# by tool", b"#,x,y"])
+def test_a_line_above_the_header_is_told_with_the_way_out(tmp_path: Path, first: bytes) -> None:
+    bad = parsed(tmp_path, first + b"\na,b,c,d\n1,2,3,4\n")
+    assert all("; where '#" in str(each.error) for each in bad)
+    assert all("source.skip_lines passes over it" in str(each.error) for each in bad)
+
+
+def test_a_line_above_the_header_as_wide_as_the_table(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSpec, match=r"twice: ''.*passed over by source\.skip_lines$"):
+        parsed(tmp_path, b"Export,,\na,b,c\n1,2,3\n")

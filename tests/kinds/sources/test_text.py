@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources import TextSource, text
@@ -24,9 +25,9 @@ BAD = b"k\xe9"
 LINE = st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]), max_size=9)
 
 
-def texts(folder: Path, content: bytes, name: str = "a.txt") -> list[Any]:
+def texts(folder: Path, content: bytes, name: str = "a.txt", **fields: Any) -> list[Any]:
     write(folder, name, content)
-    rows = read_all(TextSource(path=str(folder)))
+    rows = read_all(TextSource(path=str(folder), **fields))
     return [row if isinstance(row, BadRow) else row["text"] for row in rows]
 
 
@@ -117,7 +118,7 @@ def test_good_and_bad_are_all_lines_in_order(lines: list[bytes], end: bytes, siz
 
 def test_a_bad_line_says_what_is_wrong(tmp_path: Path) -> None:
     [bad] = texts(tmp_path, BAD * 300)
-    assert str(bad.error) == "the line is not UTF-8: byte 0xe9 at 1"
+    assert str(bad.error).startswith("the line is not UTF-8: byte 0xe9 at 1; name the files' enc")
     assert bad.raw.startswith("k\\xe9k")
 
 
@@ -129,6 +130,30 @@ def test_a_file_in_another_encoding_is_one_bad_row(
     content = "\ufeffone line\nanother\n".encode(encoding)
     [bad] = texts(tmp_path, COMPRESS[suffix](content), f"a.txt{suffix}")
     assert "convert it to UTF-8" in str(bad.error)
+
+
+@pytest.mark.parametrize("encoding", ["windows-1252", "shift_jis", "utf-16", "utf-16-le", "utf-8"])
+@pytest.mark.parametrize("size", [1, 2, 7, 100])
+def test_lines_of_another_encoding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str, size: int
+) -> None:
+    monkeypatch.setattr(text, "BYTES_PER_BLOCK", size)
+    lines = ["kék", "naïve"] if encoding == "windows-1252" else ["日本", "カナ", "a"]
+    mark = "\ufeff" if encoding == "utf-16-le" else ""
+    content = (mark + "\r\n".join(lines)).encode(encoding)
+    assert texts(tmp_path, content, encoding=encoding) == lines
+
+
+def test_what_another_encoding_has_not_is_a_bad_line_or_the_rest(tmp_path: Path) -> None:
+    first, bad, last = texts(tmp_path, b"k\xe9k\n\x81\nb\n", encoding="windows-1252")
+    assert (first, last) == ("kék", "b")
+    assert "0x81 at 0" in str(bad.error)
+    first, rest = texts(tmp_path, "kék\nb".encode("utf-16")[:-1], encoding="utf-16")
+    assert (first, rest.is_rest) == ("kék", True)
+    assert str(rest.error) == "the file is not utf-16, as source.encoding says"
+    for unknown in ("windows-125", "rot13"):
+        with pytest.raises(ValidationError, match=f"'{unknown}' is no encoding of text: windows-"):
+            TextSource(path=str(tmp_path), encoding=unknown)
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 100])

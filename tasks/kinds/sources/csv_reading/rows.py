@@ -25,6 +25,7 @@ from tasks.kinds.sources.text import BOM, MOST_COLUMNS, RAW_CHARACTERS, halved, 
 CONVERSION = re.compile(r"In CSV column #(\d+):.*?(conversion error to .*)", re.DOTALL)
 FRACTION = re.compile(r"error to int64: invalid value '[-+]?\d*\.\d+'$")
 """Of a column that the first rows have whole numbers in."""
+ABOVE = "; where {!r} stands above the header, source.skip_lines passes over it"
 SEPARATOR = re.compile(rb'"?sep=(.)"?', re.IGNORECASE | re.DOTALL)
 """A first line that tells Excel, and is none of the table's, what stands between values."""
 MAY_BE_WRAPPED = re.compile(WRAPPED.encode())
@@ -158,5 +159,7 @@ class Parser:
             return str(error)
         if len(values) != len(self.header):
             have, wanted = counted(len(values), "value"), counted(len(self.header), "column")
-            return f"the row has {have} for {wanted}"
+            is_comment = len(self.header) == 1 or self.header[0].startswith("#")
+            way_out = ABOVE.format(self.header[0]) if is_comment and len(values) > 1 else ""
+            return f"the row has {have} for {wanted}{way_out}"
         return str(error)

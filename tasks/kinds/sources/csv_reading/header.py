@@ -1,0 +1,41 @@
+"""A CSV file's header beside the one that is pinned, and what becomes of rows under none."""
+
+from collections.abc import Iterator
+from itertools import chain
+
+import pyarrow as pa
+
+from tasks.kinds.sources.source import BadRow
+from tasks.kinds.sources.text import bad_row
+
+
+def refuse_others(header: list[str], schema: pa.Schema, *, takes_new: bool) -> None:
+    """See that a file has the pinned columns, in any order.
+
+    Args:
+        header: names of the file's columns.
+        schema: of those that are pinned.
+        takes_new: whether it may have others too, which nobody reads.
+
+    Raises:
+        ValueError: it has not.
+    """
+    here, known = set(header), set(schema.names)
+    missing = [repr(name) for name in schema.names if name not in here]
+    new = [repr(name) for name in header if name not in known and not takes_new]
+    found = [f"lacks {', '.join(missing)}"] * bool(missing)
+    found += [f"has the new {', '.join(new)}"] * bool(new)
+    if found:
+        raise ValueError(f"the header {' and '.join(found)}, unlike the first file with rows")
+
+
+def without_header(
+    header: bytes | BadRow, records: Iterator[bytes | BadRow], error: ValueError
+) -> Iterator[BadRow]:
+    """The rows of a file whose header is none; the header, where there are no others.
+
+    Each row counts as one: else a large file would be lost within any error budget.
+    """
+    reason = str(header.error if isinstance(header, BadRow) else error)
+    for each in chain([next(records, header)], records):
+        yield each if isinstance(each, BadRow) else bad_row(reason, each)

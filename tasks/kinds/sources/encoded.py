@@ -1,0 +1,49 @@
+"""Text files in another encoding than UTF-8, read as if they were in that."""
+
+import codecs
+from collections.abc import Iterator
+from itertools import chain
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from tasks.kinds.sources.compressed import DamagedFile
+from tasks.kinds.sources.source import Source
+
+
+def _known(name: str) -> str:
+    try:
+        "".encode(name)
+    except (LookupError, ValueError) as error:
+        problem = "windows-1252, latin-1, shift_jis and utf-16 are some that Python knows"
+        raise ValueError(f"{name!r} is no encoding of text: {problem}") from error
+    return name
+
+
+class EncodedSource(Source):
+    """Files of text, perhaps in another encoding than UTF-8."""
+
+    encoding: Annotated[str, AfterValidator(_known)] | None = Field(
+        default=None,
+        description="How the files' bytes stand for letters, where not as UTF-8: windows-1252, "
+        "latin-1, shift_jis, utf-16 or another that Python knows. A file that begins with the mark "
+        "of UTF-8 is in that all the same.",
+    )
+
+
+def as_utf8(found: Iterator[bytes], encoding: str) -> Iterator[bytes]:
+    """Blocks of a file in UTF-8. Bytes that stand for nothing stay: their rows alone are bad.
+
+    Raises:
+        DamagedFile: nothing from here on can be read.
+    """
+    decoder = codecs.getincrementaldecoder(encoding)("surrogateescape")
+    at_start = True
+    try:
+        for block in chain(found, [b""]):
+            if text := decoder.decode(block, final=not block):
+                told = text.removeprefix("\ufeff") if at_start else text
+                at_start = False
+                yield told.encode(errors="surrogateescape")
+    except UnicodeError as error:
+        raise DamagedFile(f"the file is not {encoding}, as source.encoding says") from error
