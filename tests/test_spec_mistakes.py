@@ -78,7 +78,7 @@ def test_one_place_is_set_and_not_all_that_share_an_anchor(tmp_path: Path) -> No
     ("init", "problem"),
     [
         ({"labels": {0: "cat"}}, "0 names a value and is no text: put it into quotes"),
-        ({"days": [date(2026, 1, 31)]}, "2026-01-31 is a date: write it as text, in quotes"),
+        ({"days": [date(2026, 1, 31)]}, "2026-01-31 is of type date: write it as text, in quotes"),
     ],
 )
 def test_arguments_are_the_same_to_code_here_and_on_a_cluster(

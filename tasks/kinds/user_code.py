@@ -50,7 +50,7 @@ def as_in_json(given: Any) -> Any:
         for each in given:
             as_in_json(each)
     elif not isinstance(given, str | int | float | bool | None):
-        raise ValueError(f"{given} is a {type(given).__name__}: write it as text, in quotes")
+        raise ValueError(f"{given} is of type {type(given).__name__}: write it as text, in quotes")
     return given
 
 
@@ -143,14 +143,16 @@ def made(field: str, reference: str, init: Mapping[str, Any]) -> Callable[[Any],
     if not callable(instance):
         raise InvalidSpec.at(field, reference, uncallable(name))
     if wrong := misfit(signature_of(instance), {}, "batch"):
-        problem = f"makes a {name}, which cannot be called with a batch alone: {wrong}"
+        problem = (
+            f"makes an object of type {name}, which cannot be called with a batch alone: {wrong}"
+        )
         raise InvalidSpec.at(field, reference, f"{problem}; give __init__ the rest")
     return instance
 
 
 def uncallable(name: str) -> str:
     """What is wrong with a class of which no object can be called."""
-    problem = f"makes a {name}, which cannot be called with a batch"
+    problem = f"makes an object of type {name}, which cannot be called with a batch"
     return f"{problem}: give it a method __call__(self, batch)"
 
 

@@ -202,7 +202,7 @@ def test_a_model_with_names_takes_as_many(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"method": "transform"}, "model.method: 'transform' asks for transform, which a Log"),
+        ({"method": "transform"}, "model.method: 'transform' asks for transform, which Log"),
         ({"method": "transform", "labels": ["n", "y"]}, "transform gives none"),
         ({"labels": ["one", "two", "three"]}, "names 3 labels, and the model gives 2 scores"),
     ],
@@ -227,7 +227,7 @@ def test_labels_need_probabilities(tmp_path: Path) -> None:
     from sklearn.svm import LinearSVC
 
     machine = LinearSVC().fit(FRAME, CLASS)
-    with pytest.raises(InvalidSpec, match="predict_proba, which a LinearSVC has not"):
+    with pytest.raises(InvalidSpec, match="predict_proba, which LinearSVC has not"):
         predicted(saved(machine, tmp_path / "m.skops", labels=["n", "y"]), FRAME)
 
 

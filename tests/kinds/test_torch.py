@@ -366,7 +366,7 @@ def test_a_script_is_to_be_told_of_whole_numbers_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("returns", "message"),
     [
-        ("nested", "output 'state' is a tuple: leave it out in model.outputs"),
+        ("nested", "output 'state' is of type tuple: leave it out in model.outputs"),
         ("mean", r"output 'output' is of shape \(3,\) for 2 rows: its first dimension must be"),
         ("one", r"output 'output' is of shape \(\) for 2 rows"),
     ],
@@ -530,7 +530,9 @@ def test_weights_that_do_not_fit(folder: Path) -> None:
         model_of(folder / "cut.safetensors", **WEIGHTS).check()
     fields: dict[str, Any] = {"class": f"{CODE}:not_a_module"}
     plain = model_of(folder / "weights.pt", **fields)
-    with pytest.raises(InvalidSpec, match=r"makes a dict, and a torch.nn.Module is wanted"):
+    with pytest.raises(
+        InvalidSpec, match=r"makes an object of type dict, and a torch.nn.Module is wanted"
+    ):
         predicted(plain, rows)
 
 

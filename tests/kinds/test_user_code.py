@@ -89,13 +89,13 @@ def test_the_precision_of_your_own_code_is_its_own() -> None:
     ],
 )
 def test_what_cannot_be_called_is_refused(name: str, kind: str) -> None:
-    with pytest.raises(InvalidSpec, match=f"makes a {kind}"):
+    with pytest.raises(InvalidSpec, match=f"makes an object of type {kind}"):
         user_code.made("model.class", f"brought:{name}", {})
 
 
 def test_a_class_without_a_call_is_refused_unseen() -> None:
     with pytest.raises(
-        InvalidSpec, match=r"^model\.class: .* makes a Lazy, which cannot be called"
+        InvalidSpec, match=r"^model\.class: .* makes an object of type Lazy, which cannot be called"
     ):
         user_code.check_use("model.class", "brought:Lazy", {})
 

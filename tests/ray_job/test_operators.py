@@ -107,7 +107,7 @@ def test_a_wrong_spec_is_no_stages_fault(numbers: Path) -> None:
     error = raised(UNCALLABLE, numbers)
     assert isinstance(error, InvalidSpec)
     assert error.stage is None
-    assert str(error).startswith("model.class: 'predictors:CannotBeCalled' makes a")
+    assert str(error).startswith("model.class: 'predictors:CannotBeCalled' makes an")
 
 
 def test_images_are_prepared_on_the_threads_of_their_worker(

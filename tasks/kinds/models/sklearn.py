@@ -144,7 +144,7 @@ class SklearnModel(FileModel):
         """
         name = "predict_proba" if self.labels else self.method
         if not hasattr(estimator, name):
-            problem = f"asks for {name}, which a {type(estimator).__name__} has not"
+            problem = f"asks for {name}, which {type(estimator).__name__} has not"
             if self.labels:
                 raise InvalidSpec.at("model.labels", self.labels, problem)
             raise InvalidSpec.at("model.method", name, problem)

@@ -98,9 +98,9 @@ def features_forward(
         vectors = getattr(found, output, found)
         if vectors.ndim != ONE_VECTOR:
             problem = (
-                f"is a {type(model).__name__}, which gives a vector for each part of a row in the "
-                "space that texts and images share, and not one of all: give another model, or "
-                "choose one of them in a class of yours, with kind: python"
+                f"is of type {type(model).__name__}, which gives a vector for each part of a row "
+                "in the space that texts and images share, and not one of all: give another "
+                "model, or choose one of them in a class of yours, with kind: python"
             )
             raise InvalidSpec.at("model.name_or_path", model.name_or_path, problem)
         return vectors

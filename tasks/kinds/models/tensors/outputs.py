@@ -48,7 +48,9 @@ def named(returned: Any, wanted: Sequence[str], rows: int) -> dict[str, Any]:
         shape = getattr(values, "shape", None)
         if shape is None:
             kind = type(values).__name__
-            problem = f"the model's output {name!r} is a {kind}: leave it out in model.outputs"
+            problem = (
+                f"the model's output {name!r} is of type {kind}: leave it out in model.outputs"
+            )
             raise UserCodeBroke(problem)
         if not len(shape) or shape[0] != rows:
             raise UserCodeBroke(

@@ -50,7 +50,9 @@ def build(reference: str, init: Mapping[str, Any]) -> Any:
         given = shown_at([], dict(init))
         raise InvalidSpec(f"model.init: {given} does not make {reference}: {error}") from error
     if not isinstance(module, torch.nn.Module):
-        problem = f"makes a {type(module).__name__}, and a torch.nn.Module is wanted"
+        problem = (
+            f"makes an object of type {type(module).__name__}, and a torch.nn.Module is wanted"
+        )
         raise InvalidSpec.at("model.class", reference, problem)
     return module
 
