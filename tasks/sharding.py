@@ -14,6 +14,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.sources.source import BadRow, Source
 from tasks.kinds.sources.table_reading.carried import GONE
 from tasks.known_columns import refuse_reserved, refuse_unknown_columns
+from tasks.known_paths import refuse_no_part
 from tasks.protocol.plan_file import (
     Plan,
     Shard,
@@ -50,13 +51,15 @@ def resume_plan(
         lasting: columns that the output has, whatever these inputs lack.
 
     Raises:
-        InvalidSpec: a step, the model, the sink or a gate names a column that is not there.
+        InvalidSpec: a step, the model, the sink or a gate names a column that is not there, or
+            a step a part of the inputs' paths.
     """
     reader = old.pins["reader"] if old else spec.source.pin(storage, left)
     if old is None:
         refuse_reserved(spec, reader)
     if has_rows(left.table):  # else a source may know no types, and take its columns for text
         refuse_unknown_columns(spec, reader, lasting)
+        refuse_no_part(spec, storage, left.table["path"])
     shards = spec.source.shards(storage, left)
     if spec.source.shuffle_seed is not None:
         shards = shuffled(shards, spec.source.shuffle_seed)

@@ -61,11 +61,20 @@ class LabelFromPathStep(Step):
         labels = pa.array([self.part(path) for path in rows[PATH].to_pylist()], pa.string())
         return with_column(rows, self.column, labels)
 
-    def part(self, path: str) -> str:
-        """One part of a path, by its name; what follows a web file's path is none of it."""
+    def parts(self, path: str) -> list[str]:
+        """All parts of a path; what follows a web file's path is none of it."""
         whole = path.partition("?")[0] if is_web(path) else path
-        parts = whole.rpartition("://")[2].strip("/").split("/")
-        if not -len(parts) <= self.level < len(parts):
+        return whole.rpartition("://")[2].strip("/").split("/")
+
+    def has_part(self, path: str) -> bool:
+        """Whether a path is deep enough."""
+        count = len(self.parts(path))
+        return -count <= self.level < count
+
+    def part(self, path: str) -> str:
+        """One part of a path, by its name."""
+        parts = self.parts(path)
+        if not self.has_part(path):
             raise ValueError(
                 f"{path} has {counted(len(parts), 'part')}, and none at level {self.level}"
             )
