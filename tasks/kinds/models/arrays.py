@@ -133,11 +133,18 @@ def numbers_of(
     try:
         numbers = np.asarray(column.cast(kind, safe=exactly).to_numpy())
     except pa.ArrowInvalid as error:
-        problem = f"column {name!r} holds what is no {kind}, which the model takes: {error}"
-        raise ValueError(problem) from error
+        raise no_whole(name, kind, error) from error
     if numbers.dtype.kind == "f" and np.isinf(numbers).any():
         refuse_overflow(column.cast(pa.float64(), safe=False).to_numpy(), numbers, name)
     return numbers
+
+
+def no_whole(name: str, kind: pa.DataType | np.dtype, what: object) -> ValueError:
+    """What to say of a row whose value is none that a model of whole numbers takes."""
+    return ValueError(
+        f"column {name!r} holds what is no {kind}, which the model takes: {what}; make it one in a "
+        "step, or name another column"
+    )
 
 
 def refuse_moved(columns: Sequence[str], own: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
-from tasks.kinds.models.arrays import column_of, matrix, stacked
+from tasks.kinds.models.arrays import column_of, matrix, no_whole, stacked
 from tasks.kinds.models.input_types import is_number
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.odd_numbers import refuse_no_truth, refuse_overflow
@@ -130,8 +130,8 @@ def fitted(values: np.ndarray, name: str, wanted: Input) -> np.ndarray:
         cast = values.astype(wanted.dtype)
     if wanted.dtype.kind == "f":
         refuse_overflow(values, cast, name)
-    if wanted.dtype.kind in "iu" and (cast != values).any():
-        raise ValueError(f"column {name!r} holds what is no {wanted.dtype}, which the model takes")
+    if wanted.dtype.kind in "iu" and (other := cast != values).any():
+        raise no_whole(name, wanted.dtype, values[other][0])
     return cast
 
 
