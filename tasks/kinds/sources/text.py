@@ -25,6 +25,8 @@ MOST_COLUMNS = 1 << 16
 BOM = b"\xef\xbb\xbf"
 OTHER_BOMS = (b"\xff\xfe", b"\xfe\xff")
 """Of UTF-16, and the first of UTF-32 too; no text in UTF-8 begins so."""
+NO_TEXT = {b"PK\x03\x04": "a ZIP archive or an Excel workbook", b"\xd0\xcf\x11\xe0": "of Excel"}
+"""How files begin that bear the ending of text and are none, and what they are."""
 
 NAME_IT = "name the files' encoding in source.encoding, as windows-1252"
 
@@ -67,12 +69,15 @@ def blocks(file: IO[bytes], path: str, encoding: str | None = None) -> Iterator[
         encoding: of a file that does not say itself that it is UTF-8; None: that.
 
     Raises:
-        DamagedFile: a compressed file is cut off, or is not compressed that way; or a file says
-            itself that it is not UTF-8, or is not in the other encoding.
+        DamagedFile: a compressed file is cut off, or is not compressed that way; or a file is no
+            text, or says itself that it is not UTF-8, or is not in the other encoding.
     """
     stream, codec = decompressed(file, path, CODECS)
     size = BYTES_PER_COMPRESSED_BLOCK if codec else BYTES_PER_BLOCK
     first, rest = read_block(stream, size), iter(partial(read_block, stream, size), b"")
+    for beginning, what in NO_TEXT.items():
+        if first.startswith(beginning):
+            raise DamagedFile(f"the file is {what}: unpack it, or save it as text")
     if encoding and not first.startswith(BOM):
         yield from as_utf8(chain([first], rest), encoding)
         return

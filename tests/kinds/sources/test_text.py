@@ -3,6 +3,7 @@
 import gzip
 import io
 import lzma
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -154,6 +155,15 @@ def test_what_another_encoding_has_not_is_a_bad_line_or_the_rest(tmp_path: Path)
     for unknown in ("windows-125", "rot13"):
         with pytest.raises(ValidationError, match=f"'{unknown}' is no encoding of text: windows-"):
             TextSource(path=str(tmp_path), encoding=unknown)
+
+
+@pytest.mark.parametrize("content", [b"PK\x03\x04" + bytes(20), b"\xd0\xcf\x11\xe0" + bytes(20)])
+@pytest.mark.parametrize("encoding", [None, "latin-1"])
+def test_a_file_that_is_no_text_is_one_bad_row(
+    tmp_path: Path, content: bytes, encoding: str | None
+) -> None:
+    [bad] = texts(tmp_path, content, encoding=encoding)
+    assert re.search("Excel.*: unpack it, or save it as text$", str(bad.error))
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 100])
