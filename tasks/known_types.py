@@ -7,7 +7,7 @@ import pyarrow as pa
 from tasks.errors import SchemaMismatch
 from tasks.kinds.column_types import has_no_value
 from tasks.kinds.steps import RenameStep, SelectStep
-from tasks.ray_job.casting import for_new, refuse_unfit
+from tasks.ray_job.casting import for_lacking, for_new, refuse_unfit
 from tasks.ray_job.stage_functions import is_kept
 from tasks.ray_job.untyped import has_text
 from tasks.spec import BatchInferenceSpec
@@ -38,7 +38,7 @@ def refuse_unpublishable(
         return
     wanted = pa.ipc.read_schema(pa.py_buffer(published))
     made = spec.model.output_columns
-    refuse_new(spec, reader, [*wanted.names, *(made or ())])
+    refuse_other_columns(spec, reader, wanted.names, made)
     if made is None:
         return
     left = columns_with_values(spec, reader)
@@ -53,26 +53,38 @@ def lasting_columns(spec: BatchInferenceSpec, published: bytes | None) -> list[s
     return pa.ipc.read_schema(pa.py_buffer(published)).names
 
 
-def refuse_new(spec: BatchInferenceSpec, reader: dict[str, Any], there: list[str]) -> None:
-    """See that the source brings no column that is not published, unless the output takes it.
+def refuse_other_columns(
+    spec: BatchInferenceSpec,
+    reader: dict[str, Any],
+    published: list[str],
+    made: tuple[str, ...] | None,
+) -> None:
+    """See that source and model bring the columns that are published, unless the output grows.
 
     Args:
         spec: says what is read, and what is kept.
         reader: what the source has pinned.
-        there: columns that are published, or that the model makes.
+        published: columns.
+        made: those that the model makes; None where only it knows.
 
     Raises:
-        SchemaMismatch: it does; names them, and the ways out.
+        SchemaMismatch: they bring others, or not all; names them, and the ways out.
     """
     if spec.sink.takes_new_columns or spec.source.has_media:
         return
     known = spec.source.schema_of_rows(reader)
     for step in spec.steps:
         known = None if known is None else step.schema_after(known)
-    new = [each.name for each in known or () if is_kept(spec, each) and each.name not in there]
-    if new:
+    if known is None:
+        return
+    kept = [each.name for each in known if is_kept(spec, each)]
+    if new := [name for name in kept if name not in {*published, *(made or ())}]:
         raise SchemaMismatch(
             f"the inputs have columns {new} that what is published has not: {for_new(spec)}"
+        )
+    if made is not None and (gone := [e for e in published if e not in {*kept, *made}]):
+        raise SchemaMismatch(
+            f"the inputs have no columns {gone}, which what is published has: {for_lacking(spec)}"
         )
 
 

@@ -1,6 +1,7 @@
 """Columns that cannot be what is published, by the plan."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ ROWS = {
     "csv": "x,gone,zip,at\n1,{gone},{zip},{at}\n",
     "jsonl": '{{"x": 1, "gone": {gone}, "zip": {zip}, "at": {at}}}\n',
 }
+DELTA = {"kind": "delta", "path": "out"}
+GROWING = {**DELTA, "evolve_schema": True}
 NOTHING = {"csv": "", "jsonl": "null"}
 
 
@@ -71,7 +74,7 @@ def test_values_that_cannot_be_what_is_published_are_refused_by_the_plan(
     "changes",
     [
         {"source": {"types": {"gone": "float64"}}},  # as it is without a value
-        {"sink": {"kind": "parquet", "path": "out", "keep_columns": ["x"]}},
+        {"sink": {**GROWING, "keep_columns": ["x"]}},
         {"steps": [{"kind": "filter", "expression": "gone is None"}]},
         {"model": {"kind": "python", "class": "predictors:Double"}},
     ],
@@ -92,7 +95,30 @@ def test_columns_that_are_not_published_are_refused_by_the_plan(
         refuse(tmp_path, kind, {"gone": "2.5"}, steps=steps, model=model)
 
 
-BLANK = {"jsonl": {"source": {"columns": ["x", "gone", "at"]}}}
+WITHOUT_GONE = {"csv": "x,zip,at\n1,5,\n", "jsonl": '{"x": 1, "zip": "5", "at": null}'}
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "ways_out"),
+    [
+        ("csv", {}, "add them in a step, or"),
+        ("jsonl", {}, r"name their types in source\.types, add"),
+        ("csv", {"sink": DELTA}, r"let rows lack them \(sink\.evolve_schema: true\), add"),
+        ("csv", {"sink": GROWING}, ""),
+        ("jsonl", {"source": {"types": {"gone": "string"}}}, ""),
+        ("csv", {"model": {"kind": "python", "class": "predictors:Double"}}, ""),  # may make it
+    ],
+)
+def test_columns_that_are_published_and_not_there_are_named_by_the_plan(
+    kind: str, changes: dict[str, Any], ways_out: str, tmp_path: Path
+) -> None:
+    message = rf"have no columns \['gone'\], which what is published has: {ways_out}"
+    source = {"types": {"zip": "string"}, **changes.get("source", {})}
+    with pytest.raises(SchemaMismatch, match=message) if ways_out else nullcontext():
+        refuse_of(tmp_path, kind, WITHOUT_GONE[kind], **{**changes, "source": source})
+
+
+BLANK = {"jsonl": {"source": {"columns": ["x", "gone", "zip", "at"]}}}
 """Without a row, who names them alone knows of columns."""
 
 

@@ -61,6 +61,14 @@ def for_new(spec: BatchInferenceSpec) -> str:
     return f"{evolve}read them no more ({by}), or publish all anew with --replace-output"
 
 
+def for_lacking(spec: BatchInferenceSpec) -> str:
+    """What to do of rows that lack columns which others were published with."""
+    is_table = spec.sink.as_table() is not None
+    evolve = "let rows lack them (sink.evolve_schema: true), " if is_table else ""
+    sparse = "name their types in source.types, " if spec.source.kind == "jsonl" else ""
+    return f"{evolve}{sparse}add them in a step, or publish all anew with --replace-output"
+
+
 def refuse_guesses(job: Job, rows: pa.Table, wanted: pa.Schema) -> None:
     """See that nothing which a source took for a value becomes text, nor its times UTC's.
 
