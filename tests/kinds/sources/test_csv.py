@@ -57,6 +57,10 @@ def test_reads_compressed_files(tmp_path: Path, suffix: str) -> None:
         (b'a,b\n,\n2,5" "pipe"\n', [{"a": None, "b": ""}, {"a": 2, "b": '5" "pipe"'}]),
         (b"a,b\n1,\n2,NA\n", [{"a": 1, "b": None}, {"a": 2, "b": None}]),
         (b'"a,\nb"\n1\n', [{"a,\nb": 1}]),
+        (
+            b'a,b\n"C:\\x\\","{""k"": ""\\"" ,""}"\n5\\"x,"\\"" \\"\n',  # all of them doubled
+            [{"a": "C:\\x\\", "b": '{"k": "\\" ,"}'}, {"a": '5\\"x', "b": '\\" \\'}],
+        ),
     ],
 )
 def test_records(tmp_path: Path, content: bytes, expected: list[Any]) -> None:
@@ -113,6 +117,11 @@ def test_good_and_bad_are_all_rows_in_order(
         ),
         (b"1,x\x00", "the row has a NUL byte"),
         (b'1,"x', "a quote is opened in this line and not closed"),
+        (
+            b'1,"a \\"b\\" c"',
+            'a quote within quotes is written \\", and is to be doubled: write the file so, as '
+            "Spark does by its option escape",
+        ),
     ],
 )
 def test_a_bad_row_says_what_is_wrong(tmp_path: Path, record: bytes, reason: str) -> None:

@@ -30,6 +30,11 @@ SEPARATOR = re.compile(rb'"?sep=(.)"?', re.IGNORECASE | re.DOTALL)
 """A first line that tells Excel, and is none of the table's, what stands between values."""
 MAY_BE_WRAPPED = re.compile(WRAPPED.encode())
 
+ESCAPED = (
+    "a quote within quotes is written \\{quote}, and is to be doubled: write the file so, as Spark "
+    "does by its option escape"
+)
+
 
 class ColumnTwice(ValueError):
     """A header names a column twice."""
@@ -78,6 +83,16 @@ class Dialect:
         return options
 
 
+def escaped_quote(dialect: Dialect) -> re.Pattern[bytes]:
+    """A quote behind a backslash where it would close a value that goes on.
+
+    Arrow takes it for the end, and what follows for more of the value, another one than is meant.
+    """
+    d, q = (re.escape(each.encode()) for each in (dialect.delimiter, dialect.quote_char))
+    opened, within = rb"(?:\A|\n|%b)%b" % (d, q), rb"(?:[^%b\\]|%b%b|\\(?!%b))*+" % (q, q, q, q)
+    return re.compile(rb"%b%b\\%b[^%b%b\r\n]" % (opened, within, q, q, d))
+
+
 class Parser:
     """Makes rows of the records of one file."""
 
@@ -92,6 +107,7 @@ class Parser:
             ignore_empty_lines=False,
         )
         self.conversion = dialect.conversion(schema)
+        self.escaped = escaped_quote(dialect)
         self.without_value = [e.name for e in schema if e.metadata in (NO_VALUE, LATER_VALUE)]
 
     def rows(self, batch: "list[bytes] | BadRow") -> Iterator[Read]:
@@ -107,6 +123,8 @@ class Parser:
         block.decode()  # Arrow looks only at the columns it reads
         if b"\x00" in block:
             raise ValueError("the row has a NUL byte")
+        if b"\\" in block and self.escaped.search(block):
+            raise ValueError(ESCAPED.format(quote=self.dialect.quote_char))
         table = self.converted(block, self.conversion)
         if len(table) != len(records):
             raise ValueError("the row has a carriage return outside quotes")
