@@ -115,6 +115,20 @@ def test_bad_rows_are_rejected_alone(tmp_path: Path) -> None:
     np.testing.assert_allclose(values(outcome.rows), logits()[good], atol=1e-5)
 
 
+def test_a_row_over_which_onnxruntime_fails_is_told_once(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """By the row's reason; its own log has a line for each time that the row is tried."""
+    nodes = [node("Gemm", ["x", "matrix", "bias"], ["scores"])]
+    inputs, outputs = {"x": ("FLOAT", ["rows", "any"])}, {"scores": ("FLOAT", ["rows", 10])}
+    file = save(tmp_path / "m.onnx", nodes, inputs, outputs)
+    outcome = call_with_blame(
+        model_of(file).predictor(Placement()), rows_of(pixels=[*unseen()[:2, :50]])
+    )
+    assert [type(error).__name__ for error in outcome.failed.values()] == ["InvalidArgument"] * 2
+    assert "onnxruntime" not in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("columns", [["x"], ["x", "y"], ["list"]])
 def test_what_would_be_infinite_to_the_model_is_set_aside(
     tmp_path: Path, columns: list[str]

@@ -22,7 +22,7 @@ DTYPES = {
 }
 CUDA, CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
 WEIGHTS_BESIDE = "session.model_external_initializers_file_folder_path"
-ERRORS_ONLY = 3
+ERRORS_ONLY, NEARLY_NOTHING = 3, 4
 
 
 def opened(file: Path, alone: bool, placement: Placement) -> Any:
@@ -130,12 +130,16 @@ def running(
     session: Any, outputs: Sequence[str]
 ) -> Callable[[Iterator[Arrays]], dict[str, np.ndarray]]:
     """What runs batches, and gives all their outputs."""
+    import onnxruntime
+
+    options = onnxruntime.RunOptions()
+    options.log_severity_level = NEARLY_NOTHING  # a row that fails is told by an error, once
 
     def run(batches: Iterator[Arrays]) -> dict[str, np.ndarray]:
         parts = []
         for batch in batches:
             rows = len(next(iter(batch.values())))
-            returned = session.run([*outputs], batch)
+            returned = session.run([*outputs], batch, options)
             parts.append(named(dict(zip(outputs, returned, strict=True)), (), rows))
         return {name: np.concatenate([part[name] for part in parts]) for name in outputs}
 
