@@ -170,8 +170,9 @@ def few_rows(source: AnySource, rows: list[Row], folder: Path) -> AnySource:
     (folder / f"{len(list(folder.iterdir()))}{sink.suffix}").write_bytes(sink.encode(table))
     changes: dict[str, Any] = {"path": str(folder), "exclude": [], "storage_options": {}}
     if isinstance(source, CsvSource):
-        # The file has a header, and what our writer puts between and around values.
+        # The file begins with a header, in UTF-8, and has what our writer puts around values.
         changes |= {"column_names": None, "delimiter": ",", "quote_char": '"'}
+        changes |= {"encoding": None, "skip_lines": 0}
     return source.model_copy(update=changes)
 
 

@@ -222,9 +222,11 @@ def test_rows_are_written_in_the_sources_own_format(tmp_path: Path) -> None:
         assert (Path(csv.paths[0]) / "0.csv").read_text() == '"a","b"\n1,\n2,"x"\n'
         assert isinstance(csv, CsvSource)
         assert (csv.delimiter, csv.quote_char) == (",", '"'), "as the file was written"
-    bare = few_rows(CsvSource(path="nowhere", column_names=["a", "b"]), rows, tmp_path / "bare")
+    given = CsvSource(path="nowhere", column_names=["a", "b"], encoding="utf-16", skip_lines=1)
+    bare = few_rows(given, rows, tmp_path / "bare")
     assert isinstance(bare, CsvSource)
     assert bare.column_names is None, "the file has a header"
+    assert (bare.encoding, bare.skip_lines) == (None, 0)
     parquet = few_rows(ParquetSource(path="s3://nowhere"), rows, tmp_path / "parquet")
     assert pq.read_table(parquet.paths[0]).to_pylist() == [{"a": 1, "b": None}, rows[1]]
 
