@@ -41,6 +41,7 @@ def encoded(image: Image.Image, form: str, **options: Any) -> bytes:
         ("BMP", 0, {}),
         ("TIFF", 0, {"compression": "tiff_lzw"}),
         ("WEBP", 0, {"lossless": True}),
+        ("AVIF", 6, {"quality": 100, "subsampling": "4:4:4"}),
         ("GIF", 0, {"save_all": True, "append_images": [PICTURE.rotate(180)]}),
         ("JPEG", 6, {"quality": 95, "subsampling": 0}),
         ("JPEG", 6, {"quality": 95, "subsampling": 0, "progressive": True}),

@@ -14,7 +14,10 @@ from tasks.protocol.storage import FsspecStorage
 SCHEMA = pa.schema(
     [pa.field("path", pa.string()), pa.field("image", pa.binary(), metadata={MEDIA: IMAGE})]
 )
-SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+SUFFIXES = (
+    *(".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp", ".avif"),
+    *(".gif", ".bmp", ".tif", ".tiff"),
+)
 
 
 class ImagesSource(Source):

@@ -15,7 +15,7 @@ from tasks.protocol.storage import open_storage
 from tests.kinds.sources.reading import read_all
 from tests.s3_server import S3
 
-IMAGES = ["a.png", "b.JPG", "deep/c.webp", "deep/d.tiff"]
+IMAGES = ["a.png", "b.JPG", "deep/c.webp", "deep/d.tiff", "e.jfif", "f.avif"]
 OTHERS = ["notes.txt", "deep/model.bin"]
 
 

@@ -9,14 +9,15 @@ import pyarrow as pa
 
 from tasks.kinds.audio import audio_field
 from tasks.kinds.column_types import IMAGE, MEDIA
+from tasks.kinds.sources import audio, images
 from tasks.kinds.sources.tar_reading.archive import DamagedTar, members
 from tasks.protocol.batch import RESERVED
 
 NAME = re.compile(r"(?!__[^/]*__/)((?:.*/)?[^./]+)\.([^/]+)", re.DOTALL)
 """A sample's key, with its folder, up to the first dot of the file's name; and the ending."""
 KEY = "key"
-IMAGES = {"jpg", "jpeg", "png", "webp", "gif", "bmp", "tif", "tiff"}
-SOUNDS = {"wav", "flac", "ogg", "opus", "mp3", "m4a"}
+IMAGES = {suffix[1:] for suffix in images.SUFFIXES}
+SOUNDS = {suffix[1:] for suffix in audio.SUFFIXES}
 NUMBERS = {"cls", "cls2", "class", "count", "index", "inx", "id"}
 TEXTS = {"txt", "text", "transcript", "json"}
 
