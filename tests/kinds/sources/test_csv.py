@@ -131,6 +131,13 @@ def test_a_bad_row_says_what_is_wrong(tmp_path: Path, record: bytes, reason: str
     assert bad.raw
 
 
+def test_escaped_quotes_in_a_column_that_nobody_reads_set_no_row_aside(tmp_path: Path) -> None:
+    content = b'a,note,b\n1,"say \\"hi\\"",x\n2,"so, \\"oh, no\\"",y\n3,,\\z\n'
+    first, cut, last = parsed(tmp_path, content, columns=["a", "b"])
+    assert (first, last) == ({"a": 1, "b": "x"}, {"a": 3, "b": "\\z"})
+    assert str(cut.error) == "the row has 4 values for 3 columns"
+
+
 @pytest.mark.parametrize("number", ["9" * 400, "-" + "9" * 5_000, "1e400", "-17.98e307"])
 @pytest.mark.parametrize("beside", ["9007199254740993", "0.5", "1.7976931348623157e308"])
 def test_a_number_beyond_all_doubles_is_set_aside_and_no_other(

@@ -12,7 +12,7 @@ import pyarrow.csv as pc
 from pyarrow import compute
 
 from tasks.counted import counted
-from tasks.kinds.column_types import LATER_VALUE, NO_VALUE
+from tasks.kinds.column_types import LATER_VALUE, NO_VALUE, is_text
 from tasks.kinds.sources.doubles import (
     WRAPPED,
     has_infinity,
@@ -83,14 +83,22 @@ class Dialect:
         return options
 
 
-def escaped_quote(dialect: Dialect) -> re.Pattern[bytes]:
-    """A quote behind a backslash where it would close a value that goes on.
+def escaped_quotes(dialect: Dialect) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+    """Quotes behind a backslash that may close a value which goes on, and those that do.
 
     Arrow takes it for the end, and what follows for more of the value, another one than is meant.
+    The first are quickly looked for, and hardly ever there where quotes are doubled.
     """
     d, q = (re.escape(each.encode()) for each in (dialect.delimiter, dialect.quote_char))
     opened, within = rb"(?:\A|\n|%b)%b" % (d, q), rb"(?:[^%b\\]|%b%b|\\(?!%b))*+" % (q, q, q, q)
-    return re.compile(rb"%b%b\\%b[^%b%b\r\n]" % (opened, within, q, q, d))
+    escaped = rb"\\%b[^%b%b\r\n]" % (q, q, d)
+    return re.compile(escaped), re.compile(opened + within + escaped)
+
+
+def has_backslash(table: pa.Table) -> bool:
+    """Whether a text has one: else quotes behind such are in columns that nobody reads."""
+    texts = (each for each in table.columns if is_text(each.type))
+    return any(compute.any(compute.match_substring(each, "\\")).as_py() for each in texts)
 
 
 class Parser:
@@ -107,7 +115,7 @@ class Parser:
             ignore_empty_lines=False,
         )
         self.conversion = dialect.conversion(schema)
-        self.escaped = escaped_quote(dialect)
+        self.escaped = escaped_quotes(dialect)
         self.without_value = [e.name for e in schema if e.metadata in (NO_VALUE, LATER_VALUE)]
 
     def rows(self, batch: "list[bytes] | BadRow") -> Iterator[Read]:
@@ -123,9 +131,9 @@ class Parser:
         block.decode()  # Arrow looks only at the columns it reads
         if b"\x00" in block:
             raise ValueError("the row has a NUL byte")
-        if b"\\" in block and self.escaped.search(block):
-            raise ValueError(ESCAPED.format(quote=self.dialect.quote_char))
         table = self.converted(block, self.conversion)
+        if all(each.search(block) for each in self.escaped) and has_backslash(table):
+            raise ValueError(ESCAPED.format(quote=self.dialect.quote_char))
         if len(table) != len(records):
             raise ValueError("the row has a carriage return outside quotes")
         infinite = [name for name in table.column_names if has_infinity(table[name])]
