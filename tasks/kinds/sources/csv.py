@@ -263,7 +263,7 @@ class CsvSource(EncodedSource):
     @property
     def dialect(self) -> Dialect:
         """How the files' values are written."""
-        return Dialect(self.delimiter, self.quote_char, self.null_values)
+        return Dialect(self.delimiter, self.quote_char, self.null_values, self.encoding)
 
     def records(self, file: IO[bytes], path: str) -> tuple[Iterator[bytes | BadRow], str | None]:
         """The file's records, and what is wrong with all of them; None where nothing is."""

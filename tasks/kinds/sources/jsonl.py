@@ -167,7 +167,7 @@ class Parser:
             type_of(found)
             return self.misfit(found) or f"the line cannot be read: {error}"
         except UnicodeDecodeError as not_text:
-            return not_utf8(not_text, CONVERT_IT)
+            return not_utf8(not_text, None, CONVERT_IT)
         except json.JSONDecodeError as not_json:
             return f"the line is not JSON: {not_json}"
         except RecursionError:

@@ -56,7 +56,7 @@ class TextSource(EncodedSource):
         """Yield the lines; one that is too long or not UTF-8 is a bad row."""
         with storage.open(shard.path) as file:
             lines = universal(blocks(file, shard.path, self.encoding))
-            found = read_lines(lines, text_rows)
+            found = read_lines(lines, partial(text_rows, self.encoding))
             yield from without_blank(found) if self.skip_blank else found
 
 
@@ -178,13 +178,15 @@ def shortened(line: bytes) -> str:
     return text.rstrip("\r\n")[:RAW_CHARACTERS]
 
 
-def not_utf8(error: UnicodeDecodeError, way_out: str = NAME_IT) -> str:
-    """What is wrong with a line's bytes, and what to do."""
+def not_utf8(error: UnicodeDecodeError, encoding: str | None, way_out: str = NAME_IT) -> str:
+    """What is wrong with a line's bytes, and what to do where nobody has named the encoding."""
     byte = f"byte 0x{error.object[error.start]:02x} at {error.start}"
+    if encoding:
+        return f"the line is not {encoding}, as source.encoding says: {byte}"
     return f"the line is not UTF-8: {byte}; {way_out}"
 
 
-def text_rows(lines: bytes) -> Iterator[Read]:
+def text_rows(encoding: str | None, lines: bytes) -> Iterator[Read]:
     """Lines as rows; where the block is not UTF-8, its lines one by one."""
     try:
         yield from tables(lines.decode().split("\n")[:-1])
@@ -198,7 +200,7 @@ def text_rows(lines: bytes) -> Iterator[Read]:
         except UnicodeDecodeError as error:
             yield from tables(good)
             good = []
-            yield bad_row(not_utf8(error), line)
+            yield bad_row(not_utf8(error, encoding), line)
     yield from tables(good)
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.sources import TextSource, text
+from tasks.kinds.sources import CsvSource, TextSource, text
 from tasks.kinds.sources.compressed import Begun
 from tasks.kinds.sources.source import BadRow
 from tasks.protocol.storage import FsspecStorage, open_storage
@@ -148,7 +148,11 @@ def test_lines_of_another_encoding(
 def test_what_another_encoding_has_not_is_a_bad_line_or_the_rest(tmp_path: Path) -> None:
     first, bad, last = texts(tmp_path, b"k\xe9k\n\x81\nb\n", encoding="windows-1252")
     assert (first, last) == ("kék", "b")
-    assert "0x81 at 0" in str(bad.error)
+    problem = "is not windows-1252, as source.encoding says: byte 0x81 at 0"
+    assert str(bad.error) == f"the line {problem}"
+    csv = CsvSource(path=str(tmp_path), encoding="windows-1252", column_names=["a"], skip_lines=1)
+    (tmp_path / "a.txt").rename(tmp_path / "a.csv")
+    assert str(read_all(csv)[0].error) == f"the row {problem}"
     first, rest = texts(tmp_path, "kék\nb".encode("utf-16")[:-1], encoding="utf-16")
     assert (first, rest.is_rest) == ("kék", True)
     assert str(rest.error) == "the file is not utf-16, as source.encoding says"

@@ -48,6 +48,8 @@ class Dialect:
     quote_char: str
     null_values: list[str] | None
     """Texts that mean null, in every column; None: Arrow's own, except in text columns."""
+    encoding: str | None = None
+    """As the spec names it; records are UTF-8 all the same, but for what it has not."""
 
     def values(self, record: bytes) -> list[str]:
         """A record's values as they are written."""
@@ -64,7 +66,9 @@ class Dialect:
         try:
             names = self.values(record) if record else []
         except UnicodeDecodeError as error:
-            raise ValueError(f"the header cannot be read: {not_utf8(error)}") from error
+            raise ValueError(
+                f"the header cannot be read: {not_utf8(error, self.encoding)}"
+            ) from error
         if len(names) > MOST_COLUMNS:
             raise ValueError(f"the header has {len(names):,} columns; at most {MOST_COLUMNS:,} do")
         twice = sorted(name for name, count in Counter(names).items() if count > 1)
@@ -170,7 +174,7 @@ class Parser:
     def explain(self, record: bytes, error: Exception) -> str:
         """Why a record is no row, for a person."""
         if isinstance(error, UnicodeDecodeError):
-            return not_utf8(error).replace("line", "row")
+            return not_utf8(error, self.dialect.encoding).replace("line", "row")
         conversion = CONVERSION.search(str(error))
         if conversion:
             said = conversion[2][:RAW_CHARACTERS]  # it holds the value
