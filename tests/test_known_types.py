@@ -104,6 +104,11 @@ WITHOUT_GONE = {"csv": "x,zip,at\n1,5,\n", "jsonl": '{"x": 1, "zip": "5", "at": 
         ("csv", {}, "add them in a step, or"),
         ("jsonl", {}, r"name their types in source\.types, add"),
         ("csv", {"sink": DELTA}, r"let rows lack them \(sink\.evolve_schema: true\), add"),
+        (
+            "csv",
+            {"source": {"columns": ["x", "zip", "at"]}},
+            r"name them in source\.columns where ",
+        ),
         ("csv", {"sink": GROWING}, ""),
         ("jsonl", {"source": {"types": {"gone": "string"}}}, ""),
         ("csv", {"model": {"kind": "python", "class": "predictors:Double"}}, ""),  # may make it

@@ -65,8 +65,10 @@ def for_lacking(spec: BatchInferenceSpec) -> str:
     """What to do of rows that lack columns which others were published with."""
     is_table = spec.sink.as_table() is not None
     evolve = "let rows lack them (sink.evolve_schema: true), " if is_table else ""
-    sparse = "name their types in source.types, " if spec.source.kind == "jsonl" else ""
-    return f"{evolve}{sparse}add them in a step, or publish all anew with --replace-output"
+    read = "name their types in source.types, " if spec.source.kind == "jsonl" else ""
+    if getattr(spec.source, "columns", None):
+        read = "name them in source.columns where the inputs have them, "
+    return f"{evolve}{read}add them in a step, or publish all anew with --replace-output"
 
 
 def refuse_guesses(job: Job, rows: pa.Table, wanted: pa.Schema) -> None:
