@@ -15,7 +15,7 @@ def automations_left(client: "SyncPrefectClient", deployments: set[str]) -> list
     """Names of automations that a deployment has left behind, as where it was deleted.
 
     One that alerts when nothing has completed does so for ever, also where a deployment of the same
-    name was made since: that has another id, and nobody watches it.
+    name was made since: that has another id, and nobody watches it. One that is switched off rests.
 
     Args:
         client: of the server.
@@ -27,5 +27,7 @@ def automations_left(client: "SyncPrefectClient", deployments: set[str]) -> list
     return [
         each.name
         for each in found
-        if (named := set(OF_DEPLOYMENT.findall(each.model_dump_json()))) and not named & deployments
+        if each.enabled
+        and (named := set(OF_DEPLOYMENT.findall(each.model_dump_json())))
+        and not named & deployments
     ]

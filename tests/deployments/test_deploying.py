@@ -130,6 +130,10 @@ def test_an_automation_whose_deployment_is_gone_is_told_of(server: Any) -> None:
     ids = {str(each.id) for each in all_deployments(server)}
     assert str(there.id) in ids
     assert sorted(automations_left(server, ids)) == sorted([alert.name, arrival.name])
+    for each in server.read_automations():
+        if each.id in made:
+            server.pause_automation(each.id)
+    assert automations_left(server, ids) == []
     for each in made:
         server.delete_automation(each)
 
