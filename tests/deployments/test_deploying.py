@@ -28,6 +28,7 @@ from tasks.errors import InvalidSpec
 
 POOL = "deployed"
 SEARCH = "flows.search.search"
+HERE, SMALL = "flow.py:search", "from prefect import flow\n\n@flow\ndef search(): ...\n"
 DAILY = {"cron": "0 2 * * *", "timezone": "UTC"}
 
 
@@ -72,24 +73,27 @@ def deployed(client: Any, name: str, entrypoint: str = SEARCH, **slugs: bool) ->
 
 @pytest.mark.prefect
 def test_what_a_file_has_lost_goes_and_what_somebody_has_switched_off_stays_so(
-    server: Any, tmp_path: Path
+    server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deployed(server, "renamed", nightly=True)
-    changed = deployed(server, "changed", nightly=False, old=True)
-    by_hand = deployed(server, "by-hand", nightly=True)
+    """Of a flow of no parameters: of each deployment the server looks at all that a spec may be."""
+    (tmp_path / "flow.py").write_text(SMALL)
+    monkeypatch.chdir(tmp_path)
+    deployed(server, "renamed", HERE, nightly=True)
+    changed = deployed(server, "changed", HERE, nightly=False, old=True)
+    by_hand = deployed(server, "by-hand", HERE, nightly=True)
     # Of people's own, made in Prefect's pages: it has no slug.
     own: Any = CronSchedule(cron="30 5 * * *", timezone="UTC")
     server.create_deployment_schedules(by_hand.id, [(own, True)])
-    paused = deployed(server, "paused", nightly=True)
+    paused = deployed(server, "paused", HERE, nightly=True)
     moved = deployed(server, "moved", "flows.where_it_was.search", nightly=False)
     for each in (paused, moved):
         server.pause_deployment(each.id)
     entries = [
-        entry("new-name", "nightly"),
-        entry("changed", "nightly", "new"),
-        entry("by-hand"),
-        entry("paused", "nightly"),
-        entry("moved", "nightly"),
+        entry("new-name", "nightly", entrypoint=HERE),
+        entry("changed", "nightly", "new", entrypoint=HERE),
+        entry("by-hand", entrypoint=HERE),
+        entry("paused", "nightly", entrypoint=HERE),
+        entry("moved", "nightly", entrypoint=HERE),
     ]
     file = tmp_path / "prefect.yaml"
     file.write_text(yaml.safe_dump({"name": "ours", "pull": [], "deployments": entries}))
