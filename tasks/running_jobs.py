@@ -131,7 +131,7 @@ def between_attempts(spec: BatchInferenceSpec, paths: list[str], over: set[str])
         over: runs of which nothing more is to come.
     """
     storage, _ = output_of(spec)
-    for run, holder in held_runs(spec, paths, over):
+    for run, holder in held_runs(spec, paths, over, or_own=True):
         places = [(storage, run)]
         if run.prepared in paths:
             places.append(first_job_of(spec, storage.read(run.prepared)))
@@ -146,19 +146,20 @@ def between_attempts(spec: BatchInferenceSpec, paths: list[str], over: set[str])
 
 
 def held_runs(
-    spec: BatchInferenceSpec, paths: list[str], over: set[str]
+    spec: BatchInferenceSpec, paths: list[str], over: set[str], *, or_own: bool = False
 ) -> Iterator[tuple[RunFolder, Holder]]:
-    """Runs that a process works on, with or without a job that a cluster knows, and which.
+    """Runs that another process works on, with or without a job that a cluster knows, and which.
 
     Args:
         spec: one with their output.
         paths: what lies in the folders of the output's runs.
         over: runs of which nothing more is to come.
+        or_own: whether this process may be it too, as where it has word for a run of its own.
     """
     storage, output = output_of(spec)
     for run_id in sorted({run_of(path) for path in paths if path.endswith("/lease.json")} - over):
         run = output.run(run_id)
-        if holder := holder_of(storage, run, or_own=True):
+        if holder := holder_of(storage, run, or_own=or_own):
             yield run, holder
 
 

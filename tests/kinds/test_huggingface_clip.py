@@ -135,7 +135,7 @@ def test_several_vectors_of_a_text_are_no_embedding() -> None:
 
     model = SimpleNamespace(get_text_features=lambda **_: torch.ones(2, 3, 4), name_or_path="x")
     forward = joint.features_forward(model, "text", HuggingFaceOptions())
-    with pytest.raises(InvalidSpec, match=r"name_or_path: 'x' is a .* vector for each part of a"):
+    with pytest.raises(InvalidSpec, match=r"name_or_path: 'x' is of .* vector for each part of a"):
         forward({})
 
 
