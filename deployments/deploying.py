@@ -124,19 +124,25 @@ def moved(client: "SyncPrefectClient", wanted: list[Deployment], known: Known) -
 
     To Prefect a deployment is the same by its flow's name and its own, wherever its code lies.
     """
-    from prefect.flows import load_flow_from_entrypoint
-
     found: Known = {}
     for each in wanted:
         namesakes = [old for (_, name), old in known.items() if name == each.name]
         if not namesakes or (each.entrypoint, each.name) in known:
             continue
-        with suppress(Exception):  # Prefect's command says what is wrong with it
-            flow: str = load_flow_from_entrypoint(each.entrypoint).name
-            for old in namesakes:
-                if client.read_flow(old.flow_id).name == flow:
-                    found[each.entrypoint, each.name] = old
+        flow = flow_name(each.entrypoint)
+        for old in namesakes:
+            if client.read_flow(old.flow_id).name == flow:
+                found[each.entrypoint, each.name] = old
     return found
+
+
+def flow_name(entrypoint: str) -> str | None:
+    """What a flow is called; None where it cannot be loaded, which Prefect's command tells of."""
+    from prefect.flows import load_flow_from_entrypoint
+
+    with suppress(Exception):  # of any kind: it is somebody's code
+        return str(load_flow_from_entrypoint(entrypoint).name)
+    return None
 
 
 def left_behind(client: "SyncPrefectClient", wanted: list[Deployment]) -> list[str]:

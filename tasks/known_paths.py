@@ -34,7 +34,7 @@ def refuse_no_part(
             return
         if isinstance(step, LabelFromPathStep):
             urls = (storage.url_of(path.as_py()) for path in paths)
-            if not any(map(step.has_part, urls)):
+            if not any(step.is_among(step.parts(url)) for url in urls):
                 first = storage.url_of(paths[0].as_py())
                 parts = counted(len(step.parts(first)), "part")
                 problem = f"is no part of any input's path: {first} has {parts}, the last of them "

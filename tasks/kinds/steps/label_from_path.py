@@ -66,15 +66,14 @@ class LabelFromPathStep(Step):
         whole = path.partition("?")[0] if is_web(path) else path
         return whole.rpartition("://")[2].strip("/").split("/")
 
-    def has_part(self, path: str) -> bool:
-        """Whether a path is deep enough."""
-        count = len(self.parts(path))
-        return -count <= self.level < count
+    def is_among(self, parts: list[str]) -> bool:
+        """Whether a path of these parts is deep enough."""
+        return -len(parts) <= self.level < len(parts)
 
     def part(self, path: str) -> str:
         """One part of a path, by its name."""
         parts = self.parts(path)
-        if not self.has_part(path):
+        if not self.is_among(parts):
             raise ValueError(
                 f"{path} has {counted(len(parts), 'part')}, and none at level {self.level}"
             )
