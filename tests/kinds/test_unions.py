@@ -14,6 +14,7 @@ NO_GATES = {"gate", "labels_gate", "comparison", "distances", "distribution", "v
 NO_SOURCES = {"source", "listing", "input_names", "table", "doubles", "fitting", "likely_rows"}
 NO_SOURCES |= {"compressed", "linked_files", "stored_arrays", "json_misfits"}
 NO_SOURCES |= {"json_arrays", "json_types", "folder_columns", "given_types", "other_columns"}
+NO_SOURCES |= {"parquet_types"}
 NO_SOURCES |= {"encoded"}
 NO_MODELS = {"model", "file_model", "arrays", "output_names", "safetensors_file"}
 NO_MODELS |= {"torch_threads", "torch_batches", "onednn", "exact_floats", "machine_errors"}

@@ -20,6 +20,7 @@ STORAGE_SAID = re.compile(
     r"|error sending request"
 )
 """What clients of object stores say that are not ours, in an OSError."""
+ONE_TYPE = "give it one type in all files, or leave it out"
 LANCE_SAID = "LanceError(IO)"
 """What Lance says, in any."""
 
@@ -41,13 +42,18 @@ def data_error(error: Exception) -> Exception:
     return error
 
 
-def fitted(schema: pa.Schema, rows: pa.Table) -> pa.Table:
+def fitted(schema: pa.Schema, rows: pa.Table, way_out: str = ONE_TYPE) -> pa.Table:
     """Rows with the pinned names and types.
+
+    Args:
+        schema: the names and types.
+        rows: as they were read.
+        way_out: for the person whose column has a value that does not fit.
 
     Raises:
         pyarrow.ArrowInvalid: a value does not fit, or a text is none.
     """
-    table = pa.table([cast(rows, each) for each in schema], schema=schema)
+    table = pa.table([cast(rows, each, way_out) for each in schema], schema=schema)
     for each in schema:
         if not pa.types.is_primitive(each.type):
             see_that_texts_are_utf8(table[each.name], each.name)
@@ -97,7 +103,7 @@ def halves(rows: pa.Table, fit: Callable[[pa.Table], pa.Table]) -> Iterator[Read
     yield from conformed(rows.slice(len(rows) // 2), fit)
 
 
-def cast(rows: pa.Table, wanted: pa.Field) -> pa.ChunkedArray:
+def cast(rows: pa.Table, wanted: pa.Field, way_out: str = ONE_TYPE) -> pa.ChunkedArray:
     """A column as the pinned type, arrays in their shape; null where the file lacks it.
 
     Raises:
@@ -110,5 +116,4 @@ def cast(rows: pa.Table, wanted: pa.Field) -> pa.ChunkedArray:
         column = in_shape(rows[wanted.name], note, wanted.type)
         return lossless.cast(column, wanted.type, all_fields=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        way_out = "give it one type in all files, or leave it out"
         raise pa.ArrowInvalid(f"column {wanted.name!r}: {error}: {way_out}") from error

@@ -17,8 +17,10 @@ def tell_of_other_columns(path: str, there: pa.Schema, read: pa.Schema) -> None:
         read: those of the first file, which are read of all.
     """
     lacking, more = without(read, there), without(there, read)
-    tell_once(path, "lacks", lacking, "as others have; they are null in its rows")
-    tell_once(path, "has", more, "as the first file has not; they are not read")
+    all_must = "source.columns names those that all must have"
+    tell_once(path, "lacks", lacking, f"as others have; they are null in its rows: {all_must}")
+    types = "a column that source.types gives a type is"
+    tell_once(path, "has", more, f"as the first file has not; they are not read: {types}")
 
 
 def without(fields: Iterable[pa.Field], others: Iterable[pa.Field]) -> list[str]:
@@ -39,4 +41,4 @@ def tell_once(path: str, how: str, names: list[str], what: str) -> None:
     problem = f"{how} columns {', '.join(names)}, {what}"
     if names and problem not in told:
         told.add(problem)
-        print(f"{path} {problem}: source.columns names those that all must have", flush=True)
+        print(f"{path} {problem}", flush=True)

@@ -1,9 +1,8 @@
 """Rows from Parquet files, of the columns and types of the first; big ones are cut into groups."""
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
-from itertools import islice, repeat
+from itertools import repeat
 from typing import IO, Any, ClassVar, Literal, Self
 
 import pyarrow as pa
@@ -11,7 +10,6 @@ import pyarrow.parquet as pq
 from pydantic import ConfigDict, Field, model_validator
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.column_types import completed, has_null, text_for_none
 from tasks.kinds.sources.fitting import DATA_ERRORS, conformed, data_error, fitted
 from tasks.kinds.sources.folder_columns import (
     beside,
@@ -19,20 +17,18 @@ from tasks.kinds.sources.folder_columns import (
     refuse_no_folder,
     without,
 )
-from tasks.kinds.sources.given_types import CsvType, with_given
+from tasks.kinds.sources.given_types import CsvType, refuse_unread, with_given
 from tasks.kinds.sources.other_columns import tell_of_other_columns
+from tasks.kinds.sources.parquet_types import INT96_UNIT, schema_in, settled, several, types_of
 from tasks.kinds.sources.source import BadRow, Read, Source, pins_of, schema_of
-from tasks.kinds.sources.stored_arrays import as_stored, for_both, is_of_one_shape, type_in_rows
+from tasks.kinds.sources.stored_arrays import as_stored
 from tasks.kinds.sources.table_reading.batches import rows_per_read
 from tasks.protocol.object_stat import Stat
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
 
 MIB = 1 << 20
-FILES_TO_INFER = 10
-INT96_UNIT = "us"
-"""Of timestamps as Spark writes them: in nanoseconds, as Arrow has it, the year 9999 becomes 1816.
-What is finer, as others may have written it, is cut off."""
+OTHER_TYPE = "name a type for all files in source.types, or leave it out"
 MOST_ROWS = 1 << 32
 """In a file, as row ids have it."""
 
@@ -57,6 +53,13 @@ class ParquetSource(Source):
         description="Columns that are folders, with their types, as in class: string where files "
         "lie in class=cat/ and class=dog/. Rows of a file in no such folder are set aside.",
     )
+    types: dict[str, CsvType] = Field(
+        default={},
+        description="Types of columns, in place of those that the first file has, as in price: "
+        "float64 where later files have fractions; also of columns that it lacks and a later one "
+        "has, which else are not read. A row whose value does not fit is set aside. What is "
+        "published keeps its types until a run with --replace-output.",
+    )
     split_above_mib: float = Field(
         default=128,
         gt=0,
@@ -74,34 +77,32 @@ class ParquetSource(Source):
         """Take names and types from the first file; later ones say what a column of nulls holds.
 
         Raises:
-            InvalidSpec: one of `columns` is not in the first file, or a folder's column is; or one
-                that is read is there twice; or no file lies in a folder of a folder's column.
+            InvalidSpec: one of `columns` is not in the first file, or a folder's column is; one of
+                `types` is in no file, or not read; a column that is read is there twice; or no
+                file lies in a folder of a folder's column.
         """
         refuse_no_folder(inputs, self.folder_types)
-        types: dict[str, pa.DataType] = {}
-        twice: set[str] = set()
-        for schema in islice(schemas(storage, inputs), FILES_TO_INFER):
-            twice = twice if types else several(schema.names)
-            types = types or {each.name: pa.null() for each in schema}
-            for each in schema:
-                if each.name in types:
-                    found = type_in_rows(each)
-                    types[each.name] = for_both(completed(types[each.name], found), found)
-            if not any(has_null(each) or is_of_one_shape(each) for each in types.values()):
-                break
+        refuse_unread(self.types, self.columns)
+        types, first = types_of(storage, inputs, self.types)
         self.refuse_twice(types)
         wanted = self.columns_inside
-        missing = [name for name in wanted if types and name not in types]
+        missing = [name for name in wanted if first and name not in first]
         if missing:
-            known = f"the columns of the first file: {', '.join(types)}"
+            known = f"the columns of the first file: {', '.join(first)}"
             raise InvalidSpec.at("source.columns", missing, f"is not among {known}")
         if not types:
             return {"schema": None}
-        if both := sorted(twice & {*(wanted or types)}):
+        if both := sorted(several(first) & {*(wanted or types)}):
             problem = "is there more than once in the first file: rename one, or name other columns"
             raise InvalidSpec.at("source.columns", both, problem)
         fields = [pa.field(name, types[name]) for name in dict.fromkeys(wanted or types)]
         return pins_of(with_given(pa.schema(fields), self.folder_types))
+
+    def retyped(self, pins: dict[str, Any]) -> dict[str, Any]:
+        """See Source."""
+        if pins.get("schema") is None:
+            return pins
+        return pins_of(with_given(schema_of(pins["schema"]), self.types))
 
     @property
     def columns_inside(self) -> list[str]:
@@ -196,22 +197,6 @@ def parquet_file(opened: IO[bytes]) -> pq.ParquetFile:
     return file
 
 
-def schemas(storage: FsspecStorage, inputs: Sequence[Stat]) -> Iterator[pa.Schema]:
-    """Schemas of the inputs that are Parquet files."""
-    for stat in inputs:
-        with storage.open(stat.path) as opened:
-            try:
-                with as_stored():
-                    file = pq.ParquetFile(opened, coerce_int96_timestamp_unit=INT96_UNIT)
-                yield schema_in(file)
-            except DATA_ERRORS as error:
-                data_error(error)
-
-
-def schema_in(file: pq.ParquetFile) -> pa.Schema:
-    """The names and types of a file's columns, as they are stored."""
-    with as_stored():
-        return file.schema_arrow
 
 
 def damaged(error: Exception) -> DamagedParquet:
@@ -229,15 +214,6 @@ def pinned_schema(pins: dict[str, Any]) -> pa.Schema | None:
     return settled(schema_of(held))
 
 
-def settled(schema: pa.Schema) -> pa.Schema:
-    """Names and types alone, with strings where no file has a value."""
-    named = (pa.field(each.name, type_in_rows(each)) for each in schema)
-    return pa.schema([*map(text_for_none, named)])
-
-
-def several(names: Sequence[str]) -> set[str]:
-    """Those that come more than once."""
-    return {name for name, count in Counter(names).items() if count > 1}
 
 
 def read_group(
@@ -254,7 +230,7 @@ def read_group(
         yield from repeat(BadRow(ValueError(f"the file has {problem}")), left)
         return
     try:
-        fit = partial(fitted, schema)
+        fit = partial(fitted, schema, way_out=OTHER_TYPE)
         names = [name for name in schema.names if name in have]
         size = rows_per_read(file.metadata.row_group(group), set(names))
         for batch in file.iter_batches(size, row_groups=[group], columns=names):

@@ -144,6 +144,46 @@ def test_later_files_are_read_as_the_first(tmp_path: Path) -> None:
     assert "column 'x'" in str(found[3].error)
 
 
+def test_columns_have_the_types_that_the_spec_gives_them(tmp_path: Path) -> None:
+    store(tmp_path, "a.parquet", {"x": [1], "zip": [501], "y": pa.nulls(1)})
+    store(tmp_path, "b.parquet", {"x": [0.5], "zip": ["00502"], "y": ["y"]})
+    store(tmp_path, "c.parquet", {"x": ["?"], "zip": ["00503"], "new": [1], "other": [2]})
+    types = {"x": "float64", "zip": "string", "new": "float64"}
+    given = source(tmp_path, types=types)
+    *rows, bad = read_all(given)
+    assert rows == [
+        {"x": 1.0, "zip": "501", "y": None, "new": None},
+        {"x": 0.5, "zip": "00502", "y": "y", "new": None},
+    ]
+    assert "'x': string cannot become double without loss: name a type for" in str(bad.error)
+    # What an earlier run has set aside is read again as the spec now says.
+    storage, stats = list_inputs(given)
+    earlier = source(tmp_path).pin(storage, stats)
+    assert read_all(given, given.retyped(earlier))[:2] == rows
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"types": {"xx": "string"}}, r"types: 'xx' is a column of none of .*; the first has x, y"),
+        ({"types": {"y": "string"}, "columns": ["x"]}, r"types: 'y' is not among the columns x:"),
+    ],
+)
+def test_types_of_columns_that_are_not_read_are_refused(
+    tmp_path: Path, fields: dict[str, Any], problem: str
+) -> None:
+    store(tmp_path, "a.parquet", {"x": [1], "y": [1]})
+    with pytest.raises(InvalidSpec, match=problem):
+        read_all(source(tmp_path, **fields))
+
+
+def test_a_column_that_only_the_newest_of_many_files_has_can_be_read(tmp_path: Path) -> None:
+    for day in range(10, 23):
+        store(tmp_path, f"{day}.parquet", {"x": [day]} | ({"new": ["n"]} if day == 22 else {}))
+    rows = read_all(source(tmp_path, types={"new": "string"}))
+    assert [row["new"] for row in rows] == [None] * 12 + ["n"]
+
+
 def test_a_later_file_without_a_named_column_gives_bad_rows(tmp_path: Path) -> None:
     store(tmp_path, "a.parquet", {"x": [1], "y": [1]})
     store(tmp_path, "b.parquet", {"x": [2, 3]})

@@ -145,13 +145,16 @@ def test_an_array_that_does_not_fill_its_shape_is_a_bad_row(
 def test_a_later_array_of_another_shape_than_all_first_files_have_is_a_bad_row(
     ray: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.kinds.sources.parquet.FILES_TO_INFER", 1)
-    pq.write_table(pa.table({"x": ray.ArrowTensorArray.from_numpy(IMAGES)}), tmp_path / "a.parquet")
+    monkeypatch.setattr("tasks.kinds.sources.parquet_types.FILES_TO_INFER", 1)
+    even = pa.table({"x": ray.ArrowTensorArray.from_numpy(IMAGES)})
+    for name in ("a", "c"):  # the last one is asked as well
+        pq.write_table(even, tmp_path / f"{name}.parquet")
     later = uneven(ray, [IMAGES[1], IMAGES[0][:2]])
     pq.write_table(pa.table({"x": later}), tmp_path / "b.parquet")
-    *rows, bad = read_all(ParquetSource(path=str(tmp_path)))
-    assert [each["x"] for each in rows[-1:]] == [IMAGES[1].ravel().tolist()]
-    assert len(rows) == 4
+    rows = read_all(ParquetSource(path=str(tmp_path)))
+    (bad,) = (each for each in rows if isinstance(each, BadRow))
+    assert rows[rows.index(bad) - 1]["x"] == IMAGES[1].ravel().tolist()
+    assert len(rows) == 2 * len(IMAGES) + 2
     assert "an array of shape [2, 5, 3], where the first files have [4, 5, 3]" in str(bad.error)
 
 

@@ -22,7 +22,7 @@ from pyarrow.fs import FSSpecHandler, PyFileSystem
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.fitting import DATA_ERRORS
-from tasks.kinds.sources.parquet import INT96_UNIT
+from tasks.kinds.sources.parquet_types import INT96_UNIT
 from tasks.kinds.sources.table_reading import delta_bounds
 from tasks.kinds.sources.table_reading.batches import rows_at_once
 from tasks.kinds.sources.table_reading.version import TableFile

@@ -1,0 +1,88 @@
+"""Names and types of the columns of Parquet files: the first file's, or what a spec gives them."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.column_types import completed, has_null, text_for_none
+from tasks.kinds.sources.fitting import DATA_ERRORS, data_error
+from tasks.kinds.sources.given_types import ARROW, CsvType
+from tasks.kinds.sources.stored_arrays import as_stored, for_both, is_of_one_shape, type_in_rows
+from tasks.protocol.object_stat import Stat
+from tasks.protocol.storage import FsspecStorage
+
+FILES_TO_INFER = 10
+INT96_UNIT = "us"
+"""Of timestamps as Spark writes them: in nanoseconds, as Arrow has it, the year 9999 becomes 1816.
+What is finer, as others may have written it, is cut off."""
+
+
+def types_of(
+    storage: FsspecStorage, inputs: Sequence[Stat], given: Mapping[str, CsvType]
+) -> tuple[dict[str, pa.DataType], list[str]]:
+    """The first file's columns, those of nulls as the next files have them, and those given types.
+
+    Args:
+        storage: where the files lie.
+        inputs: the files. Columns are added to data as time goes by, and names are sorted by it
+            more often than not: the last one is asked too for those that the first ones lack.
+        given: types that the spec names.
+
+    Returns:
+        Types by name, empty where no file can be read, and the names of the first file's columns,
+        each as often as it is there.
+
+    Raises:
+        InvalidSpec: a column that is given a type is in none of these files.
+    """
+    types: dict[str, pa.DataType] = {}
+    first: list[str] = []
+    unseen = set(given)
+    for schema in schemas(storage, [*inputs[:FILES_TO_INFER], *inputs[FILES_TO_INFER:][-1:]]):
+        if not first:
+            first = schema.names
+            types = dict.fromkeys(first, pa.null()) | {n: ARROW[t] for n, t in given.items()}
+        unseen -= {*schema.names}
+        for each in schema:
+            if each.name in first and each.name not in given:
+                found = type_in_rows(each)
+                types[each.name] = for_both(completed(types[each.name], found), found)
+        if not unseen and not any(has_null(t) or is_of_one_shape(t) for t in types.values()):
+            break
+    if types and unseen:
+        asked = f"the first {FILES_TO_INFER} files and the last"
+        problem = f"is a column of none of {asked}; the first has {', '.join(first)}"
+        raise InvalidSpec.at("source.types", sorted(unseen)[0], f"{problem}: correct the name")
+    return types, first
+
+
+def schemas(storage: FsspecStorage, inputs: Sequence[Stat]) -> Iterator[pa.Schema]:
+    """Schemas of the inputs that are Parquet files."""
+    for stat in inputs:
+        with storage.open(stat.path) as opened:
+            try:
+                with as_stored():
+                    file = pq.ParquetFile(opened, coerce_int96_timestamp_unit=INT96_UNIT)
+                yield schema_in(file)
+            except DATA_ERRORS as error:
+                data_error(error)
+
+
+def schema_in(file: pq.ParquetFile) -> pa.Schema:
+    """The names and types of a file's columns, as they are stored."""
+    with as_stored():
+        return file.schema_arrow
+
+
+def settled(schema: pa.Schema) -> pa.Schema:
+    """Names and types alone, with strings where no file has a value."""
+    named = (pa.field(each.name, type_in_rows(each)) for each in schema)
+    return pa.schema([*map(text_for_none, named)])
+
+
+def several(names: Sequence[str]) -> set[str]:
+    """Those that come more than once."""
+    return {name for name, count in Counter(names).items() if count > 1}
