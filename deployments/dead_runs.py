@@ -4,8 +4,8 @@ from datetime import timedelta
 
 from prefect.automations import Automation, ChangeFlowRunState, EventTrigger, Posture
 from prefect.client.schemas.objects import StateType
-from prefect.settings import get_current_settings
 
+from flows.heartbeats import EVERY_SECONDS, HEARTBEAT
 from tasks.counted import counted
 
 FLOWS = ["batch-inference", "redrive", "backfill"]
@@ -15,7 +15,6 @@ ALL_FLOWS = [*FLOWS, "preview", "search"]
 ENDS = ["Completed", "Failed", "Cancelled", "Crashed"]
 SUSPENDED = "Suspended"
 """Its process has ended, and another one goes on where somebody resumes it."""
-HEARTBEAT = "prefect.flow-run.heartbeat"
 NOT_BEGUN = ["Pending", "Submitting", "InfrastructurePending"]
 """A worker has taken it, and its process is to come."""
 SCHEDULED = ["Scheduled", "Late", "AwaitingRetry", "AwaitingConcurrencySlot"]
@@ -34,19 +33,16 @@ ANY_DEPLOYMENT = {
 }
 
 
-def end_silent_runs(silent_seconds: float | None = None) -> Automation:
+def end_silent_runs(silent_seconds: float = SILENT_HEARTBEATS * EVERY_SECONDS) -> Automation:
     """A run whose process died together with its worker: nobody is left to say that it crashed.
 
     One that was cancelled or suspended, or has ended, is left as it is. One that was never heard
     is not taken for dead: perhaps its heartbeats, which need WebSockets, do not get through.
 
     Args:
-        silent_seconds: without a heartbeat; where empty, three times as long as between two
-            heartbeats by the settings here, which workers must share
-            (PREFECT_FLOWS_HEARTBEAT_FREQUENCY, in seconds, 30 at least).
+        silent_seconds: without a heartbeat.
     """
-    frequency = get_current_settings().flows.heartbeat_frequency or 180
-    within = timedelta(seconds=silent_seconds or SILENT_HEARTBEATS * frequency)
+    within = timedelta(seconds=silent_seconds)
     crashed = ChangeFlowRunState(
         state=StateType.CRASHED,
         name="Crashed",

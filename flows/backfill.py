@@ -14,6 +14,7 @@ from prefect.states import Crashed
 from flows.batch_inference import OURS, WRITTEN, batch_inference, own_flow_runs
 from flows.cancellation import refuse_cancelled, refuse_cancelled_meanwhile, staying_stopped
 from flows.cancellation_hooks import say_cancelled, stop_backfill_jobs
+from flows.heartbeats import heartbeats
 from flows.meant_time import time_to_start
 from flows.orphaned_runs import end_its_runs, end_runs_of
 from flows.own_folder import check_whole_paths
@@ -82,26 +83,32 @@ def backfill(
     Raises:
         BatchInferenceError: says at which period it stopped; the periods before it are done.
     """
-    check_whole_paths(spec)
-    end_what_was_left()
-    with staying_stopped():
-        refuse_cancelled_meanwhile()
-    # Empty is a box of the form that was cleared.
-    runs = portions(spec, start, end, every or EVERY_DAY, time_to_start())
-    fingerprints = patient(check)(allowing_gaps(runs[0].spec))
-    done: list[Outcome] = []
-    try:
+    with heartbeats():
+        check_whole_paths(spec)
+        end_what_was_left()
         with staying_stopped():
-            for portion in runs:
-                refuse_cancelled(own_flow_runs())
-                done.append(bring_up(Backfill(spec, fingerprints, restart, accept), portion))
-                get_run_logger().info("%s: %s", portion.name, done[-1].line)
-        refuse_nothing(spec, done)
-    finally:
-        show(spec, done)
-    periods = [each.as_json() for each in done]
-    report = {"state": "done", "name": spec.name, "periods": periods, "flow_run_id": flow_run.id}
-    return kept_report(backfill.name, report)
+            refuse_cancelled_meanwhile()
+        # Empty is a box of the form that was cleared.
+        runs = portions(spec, start, end, every or EVERY_DAY, time_to_start())
+        fingerprints = patient(check)(allowing_gaps(runs[0].spec))
+        done: list[Outcome] = []
+        try:
+            with staying_stopped():
+                for portion in runs:
+                    refuse_cancelled(own_flow_runs())
+                    done.append(bring_up(Backfill(spec, fingerprints, restart, accept), portion))
+                    get_run_logger().info("%s: %s", portion.name, done[-1].line)
+            refuse_nothing(spec, done)
+        finally:
+            show(spec, done)
+        periods = [each.as_json() for each in done]
+        report = {
+            "state": "done",
+            "name": spec.name,
+            "periods": periods,
+            "flow_run_id": flow_run.id,
+        }
+        return kept_report(backfill.name, report)
 
 
 def end_what_was_left() -> None:

@@ -14,6 +14,7 @@ from flows.attempts import accounted_for, run_and_publish
 from flows.cancellation import heeding_cancellation, refuse_cancelled_meanwhile, staying_stopped
 from flows.cancellation_hooks import say_cancelled, stop_its_jobs
 from flows.deployment_run import is_deployment_run
+from flows.heartbeats import heartbeats
 from flows.meant_time import time_to_start
 from flows.own_folder import check_whole_paths
 from flows.planning import plan_run
@@ -76,7 +77,8 @@ def batch_inference(
     given = RunOptions(
         restart, replace_output, limit, accept, profile=profile, scheduled_time=scheduled_time
     )
-    return kept_report(batch_inference.name, carry_out(spec, given))
+    with heartbeats():
+        return kept_report(batch_inference.name, carry_out(spec, given))
 
 
 def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:

@@ -67,8 +67,6 @@ def start_own_server(imports: Iterable[str] = ()) -> None:
     settings.api.url = f"{address}/api"
     if settings.server.api.auth_string is not None:
         settings.api.auth_string = settings.server.api.auth_string  # it asks for no other
-    # Nobody listens to them here, and a flow takes up to a second to end their thread.
-    settings.flows.heartbeat_frequency = None
 
 
 def check_home() -> None:

@@ -11,6 +11,7 @@ from flows.attempts import accounted_for, run_attempts
 from flows.batch_inference import OURS, own_flow_runs
 from flows.cancellation import heeding_cancellation, staying_stopped
 from flows.cancellation_hooks import say_stopped
+from flows.heartbeats import heartbeats
 from flows.meant_time import time_meant_by, time_to_start
 from flows.planning import plan_run
 from flows.server_away import await_server, kept_report
@@ -67,20 +68,25 @@ def preview(
     Raises:
         BatchInferenceError: the pipeline does not work; the class says whether trying again helps.
     """
-    started = time.time()
-    others = timed_inputs(spec)
-    spec = at_time(spec, scheduled_time or time_to_start())
-    trial = trial_of(spec, rows, str(flow_run.id), on_cluster=on_cluster)
-    if not on_cluster:
-        refuse_unlike(spec)
-    ours = own_flow_runs()
-    planned = plan_run(trial, RunOptions(limit=rows, timed_inputs=others, flow_runs=ours))
-    try:
-        with staying_stopped(), heeding_cancellation(trial, ours), accounted_for(planned, started):
-            planned, *_ = run_attempts(planned, Deadline.of(trial))
-            await_server()
-            report = report_preview(planned, spec, started)
-            report = {**report, "would_be_held_back": held_back(planned, spec)}
-    finally:
-        clear_away(trial)
-    return kept_report(preview.name, report)
+    with heartbeats():
+        started = time.time()
+        others = timed_inputs(spec)
+        spec = at_time(spec, scheduled_time or time_to_start())
+        trial = trial_of(spec, rows, str(flow_run.id), on_cluster=on_cluster)
+        if not on_cluster:
+            refuse_unlike(spec)
+        ours = own_flow_runs()
+        planned = plan_run(trial, RunOptions(limit=rows, timed_inputs=others, flow_runs=ours))
+        try:
+            with (
+                staying_stopped(),
+                heeding_cancellation(trial, ours),
+                accounted_for(planned, started),
+            ):
+                planned, *_ = run_attempts(planned, Deadline.of(trial))
+                await_server()
+                report = report_preview(planned, spec, started)
+                report = {**report, "would_be_held_back": held_back(planned, spec)}
+        finally:
+            clear_away(trial)
+        return kept_report(preview.name, report)

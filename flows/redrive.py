@@ -7,6 +7,7 @@ from prefect import flow
 
 from flows.batch_inference import OURS, carry_out
 from flows.cancellation_hooks import say_cancelled, stop_its_jobs
+from flows.heartbeats import heartbeats
 from flows.server_away import kept_report
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec, ErrorBudget
@@ -37,4 +38,5 @@ def redrive(
     # That rows stay where they are is no reason to leave the others there too.
     spec = spec.model_copy(update={"errors": ErrorBudget(max_rejected_fraction=1)})
     options = RunOptions(restart, redrive=True, scheduled_time=scheduled_time)
-    return kept_report(redrive.name, carry_out(spec, options))
+    with heartbeats():
+        return kept_report(redrive.name, carry_out(spec, options))

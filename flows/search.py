@@ -8,6 +8,7 @@ from prefect import flow, task
 
 from flows.batch_inference import OURS
 from flows.cancellation_hooks import say_stopped
+from flows.heartbeats import heartbeats
 from flows.meant_time import time_to_start
 from flows.server_away import await_server, kept_report
 from tasks.artifacts import artifact_key, not_vital, show_page
@@ -18,7 +19,7 @@ from tasks.searching.embedding import vector_of
 from tasks.searching.index import with_index
 from tasks.searching.indexing import bring_up_to_date
 from tasks.searching.published import PublishedVectors, published_vectors
-from tasks.searching.query import QueryForm, read_query
+from tasks.searching.query import Query, QueryForm, read_query
 from tasks.spec import BatchInferenceSpec
 from tasks.timeouts import at_output, storage_of_output
 
@@ -68,21 +69,27 @@ def search(
         raise InvalidSpec.at("recall", recall, "must be above 0, and at most 1")
     spec = at_time(spec, scheduled_time or time_to_start())
     asked = read_query(spec, query, query_as)
-    with at_output(spec):
-        # Empty is a box of the form that was cleared.
-        vectors = searchable(published_vectors(spec, column or None), index, recall)
+    with heartbeats():
+        with at_output(spec):
+            # Empty is a box of the form that was cleared.
+            vectors = searchable(published_vectors(spec, column or None), index, recall)
+        matches = nearest_to(asked, vectors, k, any_model)
+        page = search_page(matches)
+        await_server()
+        with not_vital("what was found"):
+            show_page(artifact_key(spec.name, "search"), page)
+        return kept_report(search.name, matches.as_json())
+
+
+def nearest_to(asked: Query, vectors: PublishedVectors, k: int, any_model: bool) -> Search:
+    """The rows whose vectors are nearest to the query's, and how long that took."""
     started = time.perf_counter()
     vector = embed_query(vectors, asked, any_model)
     embedded = time.perf_counter()
     with storage_of_output():
         nearest = vectors.nearest(vector, k)
     seconds = {"query": embedded - started, "search": time.perf_counter() - embedded}
-    matches = Search(vectors, asked, nearest, seconds)
-    page = search_page(matches)
-    await_server()
-    with not_vital("what was found"):
-        show_page(artifact_key(spec.name, "search"), page)
-    return kept_report(search.name, matches.as_json())
+    return Search(vectors, asked, nearest, seconds)
 
 
 def searchable(vectors: PublishedVectors, index: IndexUse, recall: float) -> PublishedVectors:

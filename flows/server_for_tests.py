@@ -56,28 +56,25 @@ def url_of(file: Path) -> str:
 def server_for_tests(database: Path) -> Iterator[None]:
     """A server for all flows of this process, which ends it.
 
-    Runs give no signs of life to it: each would otherwise end on a full second only.
-
     Args:
         database: what it begins with; is left as it is.
 
     Raises:
         Unreachable: it does not start.
     """
-    settings = get_current_settings()
-    api, flows = settings.api, settings.flows
-    before = api.url, flows.heartbeat_frequency
+    api = get_current_settings().api
+    before = api.url
     with TemporaryDirectory(prefix="prefect-") as folder:
         process, address = launched(Path(copyfile(database, Path(folder, "prefect.db"))))
         try:
             # In place: `temporary_settings` are not those of threads that a test starts.
-            api.url, flows.heartbeat_frequency = f"{address}/api", None
+            api.url = f"{address}/api"
             yield
             # They would go on telling a server that is gone.
             APILogWorker.drain_all()
             EventsWorker.drain_all()
         finally:
-            api.url, flows.heartbeat_frequency = before
+            api.url = before
             end(process)
 
 

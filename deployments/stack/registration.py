@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from prefect.client.orchestration import SyncPrefectClient
 
-HEARTBEAT_SECONDS = 30
-"""Between a run's signs of life, as in the job variables of deployments/prefect.yaml."""
 BLOCK = "ray"
 """The block RayCluster that the specs of deployments/specs name."""
 
@@ -32,18 +30,13 @@ def prefect_client(state: State) -> "Iterator[SyncPrefectClient]":
         PREFECT_API_AUTH_STRING,
         PREFECT_API_KEY,
         PREFECT_API_URL,
-        PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
         temporary_settings,
     )
 
     from flows.named_server import trouble_told
 
     auth = os.environ.get("PREFECT_API_AUTH_STRING")
-    ours = {
-        PREFECT_API_URL: state.api_url,
-        PREFECT_API_AUTH_STRING: auth,
-        PREFECT_FLOWS_HEARTBEAT_FREQUENCY: HEARTBEAT_SECONDS,
-    }
+    ours = {PREFECT_API_URL: state.api_url, PREFECT_API_AUTH_STRING: auth}
     with (
         temporary_settings(ours, restore_defaults={PREFECT_API_KEY}),
         trouble_told(),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from deployments.stack.database import DATABASE_VARIABLES, server_database
 from deployments.stack.ports import any_free_port
-from deployments.stack.registration import HEARTBEAT_SECONDS, is_online
+from deployments.stack.registration import is_online
 from deployments.stack.state import HOST, POOL, State
 from tasks.clusters.driver import QUIET_RAY
 from tasks.clusters.own_ray import ON_LOOPBACK
@@ -103,11 +103,7 @@ def prefect_worker(folder: Path, state: State) -> Service:
     """What starts the runs, each in a process of its own."""
     command = ["prefect", "worker", "start", "--pool", POOL, "--type", "process"]
     command += ["--name", state.worker_name]
-    often = {
-        "PREFECT_WORKER_QUERY_SECONDS": str(QUERY_SECONDS),
-        # Of all its runs, else the automations would take those for dead that beat less often.
-        "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_SECONDS),
-    }
+    often = {"PREFECT_WORKER_QUERY_SECONDS": str(QUERY_SECONDS)}
     environment = environment_of(folder, state) | often
     return Service("worker", command, environment, lambda: is_online(state))
 

@@ -38,7 +38,6 @@ from deployments.automations import (
     run_on_arrival,
 )
 from deployments.dead_runs import (
-    HEARTBEAT,
     end_silent_runs,
     end_unstarted_runs,
     retry_crashed_runs,
@@ -46,6 +45,7 @@ from deployments.dead_runs import (
 )
 from flows.backfill import backfill
 from flows.batch_inference import batch_inference
+from flows.heartbeats import HEARTBEAT
 from flows.preview import preview
 from flows.redrive import redrive
 from flows.search import search

@@ -10,9 +10,8 @@ import yaml
 from deployments import prefect_file
 from deployments.parameters import full_spec, stack_file
 from deployments.prefect_file import PREFECT_FILE, PrefectFile, load_prefect_file
-from deployments.stack.registration import BLOCK, HEARTBEAT_SECONDS, QUEUES
-from deployments.stack.services import prefect_worker
-from deployments.stack.state import DEFAULT_FOLDER, POOL, ROOT, State
+from deployments.stack.registration import BLOCK, QUEUES
+from deployments.stack.state import DEFAULT_FOLDER, POOL, ROOT
 from tasks.errors import InvalidSpec
 from tasks.spec import BatchInferenceSpec
 
@@ -203,8 +202,8 @@ def test_a_deployment_may_change_a_field_of_its_spec() -> None:
 def test_the_stack_has_what_the_deployments_name() -> None:
     for deployment in load_prefect_file().deployments:
         assert deployment.work_pool.name == POOL
-        environment = deployment.work_pool.job_variables["env"]
-        assert environment["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"] == str(HEARTBEAT_SECONDS)
+    clusters = [full_spec(file)["spec"]["cluster"] for file in SPECS]
+    assert {cluster["block"] for cluster in clusters if cluster["kind"] == "ray_jobs"} == {BLOCK}
 
 
 def test_deployments_that_write_one_output_share_a_queue() -> None:
@@ -219,11 +218,3 @@ def test_deployments_that_write_one_output_share_a_queue() -> None:
     shared = {queue for queues in writers.values() if len(queues) > 1 for queue in queues}
     assert shared == set(QUEUES)
     assert all(len(set(queues)) == 1 for queues in writers.values())
-
-
-def test_all_other_runs_of_the_stacks_worker_beat_as_often(tmp_path: Path) -> None:
-    worker = prefect_worker(tmp_path, State(prefect_port=1, ray_port=2))
-    frequency = worker.environment["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"]
-    assert frequency == str(HEARTBEAT_SECONDS)
-    clusters = [full_spec(file)["spec"]["cluster"] for file in SPECS]
-    assert {cluster["block"] for cluster in clusters if cluster["kind"] == "ray_jobs"} == {BLOCK}

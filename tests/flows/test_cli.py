@@ -630,14 +630,3 @@ def test_importing_the_flow_loads_nothing_heavy() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
-
-
-def test_as_many_heartbeats_are_sent_as_workers_send() -> None:
-    code = """if True:
-        import os
-        from flows import cli
-        cli.app = lambda: print(os.environ["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"])
-        cli.main()
-    """
-    asked = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert asked.stdout.decode().strip() == "30"

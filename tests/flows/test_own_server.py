@@ -20,7 +20,6 @@ from prefect.settings import (
     PREFECT_API_DATABASE_CONNECTION_URL,
     PREFECT_API_URL,
     PREFECT_CLIENT_MAX_RETRIES,
-    PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
     PREFECT_HOME,
     PREFECT_SERVER_EPHEMERAL_ENABLED,
     temporary_settings,
@@ -138,17 +137,6 @@ sys.stdin.read()
         (server,) = psutil.Process(starter.pid).children()
         starter.kill()
     await_that(lambda: not server.is_running(), "the server has not ended")
-
-
-@pytest.mark.parametrize("named", ["", "http://127.0.0.1:4200/api"])
-def test_only_a_server_that_somebody_watches_hears_heartbeats(
-    named: str, a_server: str, tmp_path: Path
-) -> None:
-    every = {PREFECT_API_URL: named or None, PREFECT_FLOWS_HEARTBEAT_FREQUENCY: 30}
-    with temporary_settings({**with_records_in(tmp_path), **every}):
-        own_server.start_own_server()
-        assert PREFECT_API_URL.value() == (named or f"{a_server}/api")
-        assert PREFECT_FLOWS_HEARTBEAT_FREQUENCY.value() == (30 if named else None)
 
 
 @pytest.mark.usefixtures("a_server")

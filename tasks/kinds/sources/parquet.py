@@ -197,8 +197,6 @@ def parquet_file(opened: IO[bytes]) -> pq.ParquetFile:
     return file
 
 
-
-
 def damaged(error: Exception) -> DamagedParquet:
     """What Arrow says of a file's bytes, in a sentence; raises the error where storage failed."""
     is_name = isinstance(error, UnicodeDecodeError)
@@ -212,8 +210,6 @@ def pinned_schema(pins: dict[str, Any]) -> pa.Schema | None:
     if held is None:
         return None
     return settled(schema_of(held))
-
-
 
 
 def read_group(

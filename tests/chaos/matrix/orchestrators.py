@@ -85,7 +85,6 @@ class ByWorker:
             **self.place.environment,
             MARK: self.place.mark,
             "PREFECT_WORKER_QUERY_SECONDS": "1",
-            "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
         }
 
     def start(self) -> None:

@@ -1,0 +1,67 @@
+"""A server hears of a run that its process lives, with nothing set, until the run has ended."""
+
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from prefect import flow
+from prefect.client.orchestration import get_client
+from prefect.events.worker import EventsWorker
+from prefect.runtime import flow_run
+
+from flows import heartbeats
+from flows.backfill import backfill
+from flows.batch_inference import batch_inference
+from flows.preview import preview
+from flows.redrive import redrive
+from tests.flows.conftest import spec_of
+from tests.flows.jobs_cluster import await_that
+
+
+def heard(run: str) -> list[dict[str, Any]]:
+    """Heartbeats of a flow run that the server has."""
+    asked = {
+        "event": {"name": [heartbeats.HEARTBEAT]},
+        "resource": {"id": [f"prefect.flow-run.{run}"]},
+    }
+    with get_client(sync_client=True) as client:
+        answer = client._client.post("/events/filter", json={"filter": asked, "limit": 50})
+    events: list[dict[str, Any]] = answer.raise_for_status().json()["events"]
+    return events
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_signs_of_life_come_until_the_run_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeats, "EVERY_SECONDS", 0.1)
+
+    @flow
+    def living() -> str:
+        with heartbeats.heartbeats():
+            time.sleep(0.5)
+        return str(flow_run.id)
+
+    run = living()
+    time.sleep(1.5)
+    EventsWorker.drain_all()
+    await_that(lambda: len(heard(run)) >= 3, "no heartbeats")
+    told = heard(run)
+    with get_client(sync_client=True) as client:
+        ended = client.read_flow_run(UUID(run))
+    assert ended.end_time
+    assert max(datetime.fromisoformat(each["occurred"]) for each in told) < ended.end_time
+    named = {"prefect.resource.role": "flow", "prefect.resource.name": "living"}
+    assert named | {"prefect.resource.id": f"prefect.flow.{ended.flow_id}"} in told[0]["related"]
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_flows_that_publish_and_a_preview_give_them(numbers: Path) -> None:
+    spec = spec_of(numbers)
+    states = [
+        each(spec, return_state=True) for each in (preview, batch_inference, redrive, backfill)
+    ]
+    runs = [state.state_details.flow_run_id for state in states]
+    EventsWorker.drain_all()
+    await_that(lambda: all(map(heard, map(str, runs))), "no heartbeats")
