@@ -53,9 +53,10 @@ def types_of(
         if not unseen and not any(has_null(t) or is_of_one_shape(t) for t in types.values()):
             break
     if types and unseen:
-        asked = f"the first {FILES_TO_INFER} files and the last"
-        problem = f"is a column of none of {asked}; the first has {', '.join(first)}"
-        raise InvalidSpec.at("source.types", sorted(unseen)[0], f"{problem}: correct the name")
+        many = f"none of the first {FILES_TO_INFER} files and the last"
+        asked = many if len(inputs) > FILES_TO_INFER + 1 else "no file"
+        problem = f"is a column of {asked}; the first has {', '.join(first)}: correct the name"
+        raise InvalidSpec.at("source.types", sorted(unseen)[0], problem)
     return types, first
 
 

@@ -165,7 +165,7 @@ def test_columns_have_the_types_that_the_spec_gives_them(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"types": {"xx": "string"}}, r"types: 'xx' is a column of none of .*; the first has x, y"),
+        ({"types": {"xx": "string"}}, r"types: 'xx' is a column of no file; the first has x, y"),
         ({"types": {"y": "string"}, "columns": ["x"]}, r"types: 'y' is not among the columns x:"),
     ],
 )
