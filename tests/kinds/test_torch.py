@@ -376,6 +376,14 @@ def test_outputs_that_are_no_columns(tmp_path: Path, returns: str, message: str)
         predicted(several(tmp_path, returns), ROWS)
 
 
+def test_one_value_is_that_of_the_only_row(tmp_path: Path) -> None:
+    """As `squeeze` gives it, of the last row where a batch has room for the others."""
+    model = several(tmp_path, "squeezed")
+    made = predicted(model, ROWS, batch_size=1)["prediction"]
+    np.testing.assert_allclose(made.to_numpy(), 2 * sums(model)[:, 0], atol=1e-6)
+    assert made == predicted(model, ROWS)["prediction"]
+
+
 def test_outputs_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(InvalidSpec, match=r"'sum' is not among \['total', 'double'\]"):
         predicted(several(tmp_path, "dict", outputs=["sum"]), ROWS)

@@ -43,21 +43,30 @@ def named(returned: Any, wanted: Sequence[str], rows: int) -> dict[str, Any]:
     outputs = by_name(returned)
     if missing := [name for name in wanted if name not in outputs]:
         raise InvalidSpec.at("model.outputs", missing[0], f"is not among {[*outputs]}")
-    kept = {name: outputs[name] for name in wanted or outputs}
-    for name, values in kept.items():
-        shape = getattr(values, "shape", None)
-        if shape is None:
-            kind = type(values).__name__
-            problem = (
-                f"the model's output {name!r} is of type {kind}: leave it out in model.outputs"
-            )
-            raise UserCodeBroke(problem)
-        if not len(shape) or shape[0] != rows:
-            raise UserCodeBroke(
-                f"the model's output {name!r} is of shape {tuple(shape)} for "
-                f"{counted(rows, 'row')}: its first dimension must be rows"
-            )
-    return kept
+    return {name: of_rows(name, outputs[name], rows) for name in wanted or outputs}
+
+
+def of_rows(name: str, values: Any, rows: int) -> Any:
+    """An output with a value for each row; one that is alone is that of the only row.
+
+    `squeeze` leaves no dimension of a batch of one.
+
+    Raises:
+        UserCodeBroke: it is no tensor, or has not one value for each row.
+    """
+    shape = getattr(values, "shape", None)
+    if shape is None:
+        kind = type(values).__name__
+        problem = f"the model's output {name!r} is of type {kind}: leave it out in model.outputs"
+        raise UserCodeBroke(problem)
+    if rows == 1 and not len(shape):
+        return values[None]
+    if not len(shape) or shape[0] != rows:
+        raise UserCodeBroke(
+            f"the model's output {name!r} is of shape {tuple(shape)} for "
+            f"{counted(rows, 'row')}: its first dimension must be rows"
+        )
+    return values
 
 
 def by_name(returned: Any) -> dict[str, Any]:
