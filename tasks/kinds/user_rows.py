@@ -1,6 +1,5 @@
 """What user code returned, as an Arrow table, and which of the rows given to it came back."""
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,13 +9,9 @@ import pandas as pd
 import pyarrow as pa
 
 from tasks.errors import UserCodeBroke
-from tasks.kinds.columns import stack
-from tasks.kinds.tensors import tensor_array
+from tasks.kinds.user_values import column_from_user, holds_arrays
 from tasks.protocol.batch import ROW
 from tasks.protocol.ids import Ids
-
-NO_COLUMN = (str, bytes, bytearray, Mapping, set, frozenset)
-"""What has several values, and none for each row."""
 
 
 def from_user(batch: Any, untouched: Mapping[str, pa.ChunkedArray] | None = None) -> pa.Table:
@@ -118,17 +113,12 @@ def row_ids(returned: pa.Table) -> Ids:
 def from_frame(frame: pd.DataFrame, untouched: Mapping[str, pa.ChunkedArray]) -> pa.Table:
     """A frame's columns; its index is not one of them."""
     left = [name for name in frame.columns if name not in untouched]
-    plain = [name for name in left if not is_array(frame[name].iloc[:1].tolist())]
+    plain = [name for name in left if not holds_arrays(frame[name])]
     rows = pa.Table.from_pandas(frame[plain], preserve_index=False)
     arrays = {**untouched, **dict(zip(map(str, plain), rows.columns, strict=True))}
     for name in set(left) - set(plain):
-        arrays[str(name)] = column_from_user(name, frame[name].tolist())
+        arrays[str(name)] = column_from_user(name, frame[name])
     return pa.table({str(name): arrays[str(name)] for name in frame.columns})
-
-
-def is_array(first: list[Any]) -> bool:
-    """Whether a column's first value has more than one dimension, which pandas cannot convert."""
-    return any(isinstance(value, np.ndarray) and value.ndim > 1 for value in first)
 
 
 def positions(given: Ids, returned: Ids) -> Ids | None:
@@ -166,76 +156,3 @@ def spans(ordered: Ids, ids: Ids) -> tuple[Ids, Ids]:
     """Where each id begins among ordered ones, and how often it is there."""
     first = np.searchsorted(ordered, ids, side="left")
     return first, np.searchsorted(ordered, ids, side="right") - first
-
-
-def column_from_user(name: object, values: Any) -> pa.Array:
-    """One returned column as Arrow.
-
-    Raises:
-        UserCodeBroke: the ids have no Arrow type; or it is one value, or a set of them.
-        TypeError: another column has none.
-    """
-    if isinstance(values, (pa.Array, pa.ChunkedArray)):
-        return values
-    if isinstance(values, NO_COLUMN):
-        raise UserCodeBroke(
-            f"column {name!r} came back as {type(values).__name__}: return one value for each row, "
-            "in the rows' order, as in a list"
-        )
-    try:
-        if isinstance(values, pd.Series):
-            values = values_of(values)
-        values = without_torch(values)
-        if isinstance(values, np.ndarray):
-            return array_from_numpy(values)
-        values = [None if is_pandas_none(each) else without_torch(each) for each in values]
-        present = [value for value in values if value is not None]
-        if present and isinstance(present[0], np.ndarray) and present[0].ndim > 0:
-            return array_from_numpy(stack(values))
-        return pa.array(values)
-    except (TypeError, ValueError, pa.ArrowException) as error:
-        kind = UserCodeBroke if name == ROW else TypeError  # ids are none of the data's doing
-        raise kind(f"column {name!r} has no Arrow type: {error}") from error
-
-
-def values_of(column: pd.Series) -> Any:
-    """A series' values, its own kinds of missing ones as None; those of floats stay NaN."""
-    if isinstance(column.dtype, np.dtype) and column.dtype != object:
-        return column.to_numpy()
-    if column.dtype != object:
-        return pa.Array.from_pandas(column).to_pylist()
-    return [None if is_missing(value) else value for value in column]
-
-
-def is_missing(value: object) -> bool:
-    """Whether a value is one of those that pandas has for none, NaN among them."""
-    return is_pandas_none(value) or (isinstance(value, float) and math.isnan(value))
-
-
-def is_pandas_none(value: object) -> bool:
-    """Whether a value is pandas' own for none, which nobody else has."""
-    return value is pd.NA or value is pd.NaT
-
-
-def without_torch(value: Any) -> Any:
-    """The numbers of a torch tensor; anything else as it is. Torch is not imported for this."""
-    return value.detach().cpu().numpy()[()] if hasattr(value, "detach") else value
-
-
-def array_from_numpy(values: np.ndarray) -> pa.Array:
-    """An array as a column: 2-D and more become lists of fixed size."""
-    if values.ndim == 0:
-        raise ValueError("a single value, where one for each row is wanted")
-    if values.dtype == object and values.ndim > 1:
-        return pa.array(values.tolist())
-    if values.dtype == object:
-        items = list(values)
-        present = [item for item in items if item is not None]
-        if present and all(isinstance(item, np.ndarray) for item in present):
-            flat = all(item.ndim == 1 for item in present)
-            return pa.array(items) if flat else tensor_array(items)
-        return pa.array(items)
-    if values.ndim == 1:
-        return pa.array(values)
-    inner = array_from_numpy(values.reshape(-1, *values.shape[2:]))
-    return pa.FixedSizeListArray.from_arrays(inner, values.shape[1])

@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
-from tasks.errors import InvalidSpec
+from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds import user_code, user_modules
 from tasks.kinds.models import PythonModel
 from tasks.kinds.models.model import Placement
 from tasks.protocol.batch import ROW
+from tasks.ray_job.blame import call_with_blame
 
 CODE = '''
 class Adds:
@@ -315,6 +318,89 @@ def test_tensors_come_back_as_arrays_do_in_one_or_for_each_row() -> None:
     assert made["pixels"] == made["pixelss"]
     assert made["score"] == made["scores"]
     assert made["scores"].type == pa.float32()
+
+
+MATRIX = np.arange(6, dtype=np.float32).reshape(3, 2)
+FLOATS_2 = pa.list_(pa.float32(), 2)
+
+
+def of_jax(dtype: str) -> Any:
+    import jax.numpy
+
+    return jax.numpy.asarray(MATRIX, dtype)
+
+
+def of_torch(dtype: str) -> Any:
+    import torch
+
+    return torch.tensor(MATRIX).to(getattr(torch, dtype))
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (lambda: of_torch("bfloat16"), FLOATS_2),
+        (lambda: [*of_torch("bfloat16")], FLOATS_2),
+        (lambda: of_jax("float32"), FLOATS_2),
+        (lambda: of_jax("bfloat16"), FLOATS_2),
+        (lambda: [*of_jax("bfloat16")], FLOATS_2),
+        (lambda: np.asarray(of_jax("bfloat16")), FLOATS_2),
+        (lambda: MATRIX.astype(">f4"), FLOATS_2),
+        (lambda: np.matrix(MATRIX), FLOATS_2),
+        (lambda: pd.DataFrame({"made": [*of_torch("float32")]}), FLOATS_2),
+        (lambda: [np.array(each) for each in MATRIX[:, 0]], pa.float32()),
+        (lambda: np.fromiter(map(np.array, MATRIX[:, 0]), object), pa.float32()),
+        (lambda: pd.cut(MATRIX[:, 0], [-1, 3, 9], labels=["low", "high"]), pa.string()),
+        (lambda: pd.cut(MATRIX[:, 0], [1, 3, 9], labels=["low", "high"]), pa.string()),
+        (
+            lambda: [{"boxes": of_torch("float32")[None, at], "from": "a"} for at in range(3)],
+            pa.struct([("boxes", pa.list_(pa.list_(pa.float32()))), ("from", pa.string())]),
+        ),
+        (lambda: [[(each, [*each])] for each in of_torch("float32")], None),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+def test_arrays_of_any_library_come_back_as_numpys_do(make: Any, kind: pa.DataType | None) -> None:
+    """In rows that are given together, and in each alone."""
+    pytest.importorskip("jax")
+    rows = pa.table({ROW: pa.array([1, 2, 3], pa.int64())})
+    values = make()
+    is_frame = isinstance(values, pd.DataFrame)
+    returned = values if is_frame else {"made": values}
+    made = user_code.call(lambda _: returned, rows, "numpy", False)["made"]
+    assert kind is None or made.type == kind
+    if kind == FLOATS_2:
+        assert made.to_pylist() == MATRIX.tolist()
+    if not is_frame:
+        alone = [
+            user_code.call(lambda _, at=at: {"made": values[at : at + 1]}, rows[:1], "numpy", False)
+            for at in range(3)
+        ]
+        assert [each["made"][0].as_py() for each in alone] == made.to_pylist()
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch", "python"])
+def test_one_value_is_that_of_the_only_row(library: str) -> None:
+    """As `squeeze` gives it: a row that is alone in the last batch is no worse than others."""
+
+    def predict(batch: dict[str, Any]) -> dict[str, Any]:
+        made = batch["x"][:, None] * 2
+        if library == "torch":
+            import torch
+
+            made = torch.from_numpy(made)
+        return {"made": made.squeeze().item() if library == "python" else made.squeeze()}
+
+    rows = pa.table({ROW: pa.array([1, 2], pa.int64()), "x": [1.5, 2.5]})
+    assert user_code.call(predict, rows[:1], "numpy", False)["made"].to_pylist() == [3.0]
+    if library != "python":
+        assert user_code.call(predict, rows, "numpy", False)["made"].to_pylist() == [3.0, 5.0]
+    with pytest.raises(UserCodeBroke, match=r"2 rows given and 1 returned"):
+        call_with_blame(lambda given: user_code.call(mean_of_x, given, "numpy", False), rows)
+
+
+def mean_of_x(batch: dict[str, Any]) -> dict[str, Any]:
+    return {"made": batch["x"].mean()}
 
 
 @pytest.mark.parametrize(

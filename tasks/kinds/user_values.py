@@ -1,0 +1,145 @@
+"""One column that user code returned, as Arrow has it."""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from tasks.errors import UserCodeBroke
+from tasks.kinds.columns import stack
+from tasks.kinds.tensors import tensor_array
+from tasks.protocol.batch import ROW
+
+NO_COLUMN = (str, bytes, bytearray, Mapping, set, frozenset)
+"""What has several values, and none for each row."""
+
+
+def column_from_user(name: object, values: Any) -> pa.Array:
+    """One returned column as Arrow.
+
+    Raises:
+        UserCodeBroke: the ids have no Arrow type; or it is one text, or a set of values.
+        TypeError: another column has none.
+    """
+    if isinstance(values, (pa.Array, pa.ChunkedArray)):
+        return values
+    if isinstance(values, NO_COLUMN):
+        raise UserCodeBroke(
+            f"column {name!r} came back as {type(values).__name__}: return one value for each row, "
+            "in the rows' order, as in a list"
+        )
+    try:
+        return array_from(values)
+    except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+        kind = UserCodeBroke if name == ROW else TypeError  # ids are none of the data's doing
+        raise kind(f"column {name!r} has no Arrow type: {error}") from error
+
+
+def array_from(values: Any) -> pa.Array:
+    """Values of rows, however they are held, as an array.
+
+    One that is alone is that of the only row: `squeeze` leaves no dimension of a batch of one.
+    """
+    if isinstance(values, (pd.Index, pd.api.extensions.ExtensionArray)):
+        values = pd.Series(values)
+    if isinstance(values, pd.Series):
+        values = values_of(values)
+    values = as_numpy(values)
+    if isinstance(values, np.ndarray):
+        return array_from_numpy(values)
+    if isinstance(values, np.generic) or not isinstance(values, Iterable):
+        values = [values]
+    values = [None if is_pandas_none(each) else as_numpy(each) for each in values]
+    present = next((value for value in values if value is not None), None)
+    if isinstance(present, np.ndarray):
+        return array_from_numpy(stack(values))
+    try:
+        return pa.array(values)
+    except pa.ArrowInvalid:
+        return pa.array([*map(taken_apart, values)])
+
+
+def values_of(column: pd.Series) -> Any:
+    """A series' values, its own kinds of missing ones as None; those of floats stay NaN."""
+    if isinstance(column.dtype, np.dtype) and column.dtype != object:
+        return column.to_numpy()
+    if column.dtype != object:
+        return pa.Array.from_pandas(column).to_pylist()
+    return [None if is_missing(value) else value for value in column]
+
+
+def is_missing(value: object) -> bool:
+    """Whether a value is one of those that pandas has for none, NaN among them."""
+    return is_pandas_none(value) or (isinstance(value, float) and math.isnan(value))
+
+
+def is_pandas_none(value: object) -> bool:
+    """Whether a value is pandas' own for none, which nobody else has."""
+    return value is pd.NA or value is pd.NaT
+
+
+def holds_arrays(column: pd.Series) -> bool:
+    """Whether a series' first value is a tensor or has several dimensions: Arrow converts none."""
+    if column.dtype != object:
+        return False
+    first = next((value for value in column if not (value is None or is_missing(value))), None)
+    return hasattr(first, "detach") or (isinstance(first, np.ndarray) and first.ndim > 1)
+
+
+def as_numpy(value: Any) -> Any:
+    """The numbers of a tensor of torch's, JAX's or TensorFlow's; anything else as it is.
+
+    None of these is imported for it.
+    """
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        value = (value.float() if str(value.dtype) == "torch.bfloat16" else value).numpy()
+    elif isinstance(value, np.matrix) or lies_on_device(value):
+        value = np.asarray(value)
+    if not isinstance(value, np.ndarray):
+        return value
+    return in_arrows_types(value)[()] if value.ndim == 0 else in_arrows_types(value)
+
+
+def lies_on_device(value: object) -> bool:
+    """Whether a value is one of JAX's or TensorFlow's arrays, which say where they lie."""
+    is_numpys = isinstance(value, (np.ndarray, np.generic))
+    return not is_numpys and hasattr(value, "__array__") and hasattr(value, "device")
+
+
+def taken_apart(value: Any) -> Any:
+    """A value with nothing in it that Arrow does not take there: arrays are lists of rows."""
+    if isinstance(value, Mapping):
+        return {name: taken_apart(each) for name, each in value.items()}
+    value = as_numpy(value)
+    is_deep = isinstance(value, np.ndarray) and value.ndim > 1
+    return [*map(taken_apart, value)] if is_deep or isinstance(value, (list, tuple)) else value
+
+
+def array_from_numpy(values: np.ndarray) -> pa.Array:
+    """An array as a column: 2-D and more become lists of fixed size."""
+    if values.ndim == 0:
+        raise ValueError("a single value, where one for each row is wanted")
+    if values.dtype == object and values.ndim > 1:
+        return pa.array(values.tolist())
+    if values.dtype == object:
+        items = [as_numpy(each) for each in values]
+        present = [item for item in items if item is not None]
+        if present and all(isinstance(item, np.ndarray) for item in present):
+            flat = all(item.ndim == 1 for item in present)
+            return pa.array(items) if flat else tensor_array(items)
+        return pa.array(items)
+    if values.ndim == 1:
+        return pa.array(values)
+    inner = array_from_numpy(values.reshape(-1, *values.shape[2:]))
+    return pa.FixedSizeListArray.from_arrays(inner, values.shape[1])
+
+
+def in_arrows_types(values: np.ndarray) -> np.ndarray:
+    """Numbers in this machine's order of bytes, and bfloat16, which NumPy has not, as float32."""
+    if values.dtype.name == "bfloat16":
+        return values.astype(np.float32)
+    return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
