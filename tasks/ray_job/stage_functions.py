@@ -19,6 +19,7 @@ from tasks.ray_job.batch_limits import remembered_limit
 from tasks.ray_job.blame import Function
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job
+from tasks.ray_job.mapped_files import MappedFiles
 from tasks.ray_job.profiling import ROWS_BEFORE_TRACE, traced
 from tasks.ray_job.runtimes import StoredRuntimes
 from tasks.ray_job.stage_adapter import StageAdapter
@@ -76,7 +77,7 @@ def infer_stage(job: Job, device: str, num_threads: int) -> StageAdapter:
     is_own = isinstance(spec.model, PythonModel)
     with nullcontext() if is_own else quick_imports():
         predict = traced(job, joined(spec, spec.model.predictor(placement)))
-    refuse_other_weights(job)
+    predict = with_those_weights(job, predict)
     rows = spec.model.rows_per_call
     if rows is None:  # it gets many at once, to sort them by length
         pace = Pace(ROWS_BEFORE_TRACE) if job.profile else Pace()
@@ -85,6 +86,27 @@ def infer_stage(job: Job, device: str, num_threads: int) -> StageAdapter:
     else:
         pace = Pace(rows, least=rows, call_seconds=QUICK_SECONDS)
     return StageAdapter("infer", (predict,), pace, rows is None, limit, runtimes)
+
+
+def with_those_weights(job: Job, predict: Function) -> Function:
+    """What a model makes of rows, where it is the planned one, before and after each call.
+
+    Weights may be their file's own pages: with a file that is written over, a loaded model changes.
+
+    Raises:
+        InvalidSpec: it is another one; by now, or in a later call.
+    """
+    files = MappedFiles()
+    refuse_other_weights(job)
+
+    def predict_and_look(rows: pa.Table) -> pa.Table:
+        try:
+            return predict(rows)
+        finally:  # of half a file rows may be made that are no numbers: they are no worse
+            if files.were_written_over():
+                refuse_other_weights(job)
+
+    return predict_and_look
 
 
 def refuse_other_weights(job: Job) -> None:

@@ -1,5 +1,6 @@
 """What the stages do to columns: media travel no further than they must."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,54 @@ def test_a_folder_whose_weights_were_replaced_after_the_plan_predicts_nothing(
     save_file(weights, file, {"format": "pt"})
     with pytest.raises(InvalidSpec, match=r"model\.name_or_path: .* holds another model than when"):
         infer_stage(job, "cpu", 1)
+
+
+@pytest.mark.parametrize("kind", ["torch", "huggingface"])
+def test_a_model_whose_file_is_written_over_predicts_nothing_more(
+    tmp_path: Path, kind: str
+) -> None:
+    """Its weights are the file's own pages: rows of two models would be published as of one."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    from tests.kinds import torch_code
+
+    if kind == "torch":
+        pq.write_table(pa.table({"x": [[1.0] * 64] * 2}), tmp_path / "in.parquet")
+        file = tmp_path / "digits.pt"
+        torch.save(torch_code.Digits().state_dict(), file)
+        code = "tests.kinds.torch_code:Digits"
+        model = {"kind": kind, "path": str(file), "class": code, "columns": ["x"]}
+    else:
+        pq.write_table(pa.table({"text": ["a", "b"]}), tmp_path / "in.parquet")
+        file = tmp_path / "bert" / "model.safetensors"
+        save_bert(file.parent)
+        task = "text-classification"
+        model = {"kind": kind, "task": task, "name_or_path": str(file.parent)}
+    first, other = tmp_path / "first", tmp_path / "other"
+    shutil.copy(file, first)
+    if kind == "torch":
+        torch.save(torch_code.Digits().state_dict(), other)
+    else:
+        save_file({name: each * 2 for name, each in load_file(file).items()}, other)
+
+    job = planned_job(tmp_path, model)
+    (read,) = read_share(job, 0, job.num_shards, lambda report: None)
+    (rows,) = preprocess_stage(job, 1)(read)
+    stage = infer_stage(job, "cpu", 1)
+    (before,) = stage(rows)
+    file.touch()
+    (touched,) = stage(rows)
+    shutil.copy(other, tmp_path / "new")
+    (tmp_path / "new").rename(file)
+    (after_rename,) = stage(rows)
+    assert before.rows == touched.rows == after_rename.rows
+
+    shutil.copy(first, file)
+    stage = infer_stage(job, "cpu", 1)
+    shutil.copyfile(other, file)
+    with pytest.raises(InvalidSpec, match=r"model\.\w+: .* holds another model than when the run"):
+        list(stage(rows))
 
 
 def planned_job(tmp_path: Path, model: dict[str, Any]) -> Job:
