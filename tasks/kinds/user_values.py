@@ -49,7 +49,7 @@ def array_from(values: Any) -> pa.Array:
         values = values_of(values)
     values = as_numpy(values)
     if isinstance(values, np.ndarray):
-        return array_from_numpy(values)
+        return array_from_numpy(values.copy())  # the code may fill its memory for the next rows
     if isinstance(values, np.generic) or not isinstance(values, Iterable):
         values = [values]
     values = [None if is_pandas_none(each) else as_numpy(each) for each in values]

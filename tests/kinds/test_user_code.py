@@ -4,6 +4,7 @@ import ast
 import importlib
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -17,8 +18,10 @@ from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds import user_code, user_modules
 from tasks.kinds.models import PythonModel
 from tasks.kinds.models.model import Placement
-from tasks.protocol.batch import ROW
+from tasks.protocol.batch import ROW, RowBatch
+from tasks.ray_job.adaptive_batching import Pace
 from tasks.ray_job.blame import call_with_blame
+from tasks.ray_job.stage_adapter import StageAdapter
 
 CODE = '''
 class Adds:
@@ -397,6 +400,29 @@ def test_one_value_is_that_of_the_only_row(library: str) -> None:
         assert user_code.call(predict, rows, "numpy", False)["made"].to_pylist() == [3.0, 5.0]
     with pytest.raises(UserCodeBroke, match=r"2 rows given and 1 returned"):
         call_with_blame(lambda given: user_code.call(mean_of_x, given, "numpy", False), rows)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch", "series"])
+def test_memory_that_is_filled_for_each_batch_holds_that_batch(library: str) -> None:
+    """A result that came as the model's own memory would become that of the rows after it."""
+    import torch
+
+    own = np.zeros((2, 3))
+
+    def predict(batch: dict[str, Any]) -> dict[str, Any]:
+        own[:] = batch["x"][:, None] * 2
+        made = {"numpy": own, "torch": torch.from_numpy(own), "series": pd.Series(own[:, 0])}
+        return {"made": made[library]}
+
+    stage = StageAdapter("infer", (partial(made_by, predict),), Pace.fixed(2), cuts_itself=False)
+    rows = pa.table({ROW: pa.array(range(6), pa.int64()), "x": np.arange(6.0)})
+    (done,) = stage(RowBatch(rows=rows, sources={0: "/in/a.csv"}))
+    found = np.array(done.rows["made"].to_pylist()).reshape(6, -1)[:, 0]
+    assert found.tolist() == [0, 2, 4, 6, 8, 10]
+
+
+def made_by(predict: Any, rows: pa.Table) -> pa.Table:
+    return user_code.call(predict, rows, "numpy", False)
 
 
 def mean_of_x(batch: dict[str, Any]) -> dict[str, Any]:
