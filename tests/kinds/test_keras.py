@@ -16,7 +16,8 @@ import pytest
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import KerasModel
 from tasks.kinds.models.model import Placement
-from tasks.kinds.models.tensors import keras_backend
+from tasks.kinds.models.tensors import keras_backend, keras_file
+from tasks.kinds.models.tensors.inputs import array_of
 from tasks.kinds.tensors import tensor_array
 from tasks.protocol.batch import ROW
 from tasks.ray_job.blame import call_with_blame
@@ -312,6 +313,16 @@ def test_other_backends_predict_as_they_do_alone(tmp_path: Path, keras: Any, bac
     assert found["double"].tolist() == [2 * each for each in NUMBERS]
     assert found["third"].tolist() == [each / 2 * (1 / 3) for each in NUMBERS], "of 64 bits"
     assert found["platforms"] == ("cpu" if backend == "jax" else ""), "no GPU that others have"
+
+
+def test_an_input_of_texts_is_given_texts_and_gives_texts(keras: Any) -> None:
+    """As TextVectorization takes them, and StringLookup makes them; TensorFlow alone has such."""
+    words = keras.Input((1,), dtype="string", name="words")
+    (wanted,) = keras_file.inputs_of(Mock(inputs=[words])).values()
+    given = array_of(rows_of(words=["good day", ""]), ["words"], wanted)
+    assert given.tolist() == [["good day"], [""]]
+    made = np.array([["né".encode()], [b""]], object)
+    assert keras_file.as_numpy(made).tolist() == [["né"], [""]]
 
 
 @pytest.mark.parametrize("problem", [None, RuntimeError("it has begun")])

@@ -92,7 +92,12 @@ def reason(error: Exception) -> str:
 def inputs_of(model: Any) -> dict[str, Input]:
     """What a model says of its inputs; models that are subclasses say nothing."""
     tensors = getattr(model, "inputs", None) or []
-    return {each.name: Input(np.dtype(each.dtype), tuple(each.shape)) for each in tensors}
+    return {each.name: Input(numpys_type(each.dtype), tuple(each.shape)) for each in tensors}
+
+
+def numpys_type(name: str) -> np.dtype:
+    """NumPy's type for one of Keras's; texts, which TensorFlow alone takes, are objects."""
+    return np.dtype(object if name == "string" else name)
 
 
 def running(
@@ -141,7 +146,8 @@ def with_names(model: Any, returned: Any) -> Any:
 
 
 def as_numpy(values: Any) -> np.ndarray:
-    """An array of any backend's."""
+    """An array of any backend's; texts, which TensorFlow has as bytes, are such."""
     if hasattr(values, "detach"):
         return torch_running.as_numpy([values.detach()])
-    return np.asarray(values)
+    found = np.asarray(values)
+    return np.frompyfunc(bytes.decode, 1, 1)(found) if found.dtype == object else found
