@@ -39,7 +39,7 @@ def main(backend: str, folder: Path) -> None:
         direct=np.asarray(direct),
         platforms=str(sys.modules["jax"].config.jax_platforms) if backend == "jax" else "",
         double=values(wider, "double"),
-        third=values(wider, "third"),
+        quarter=values(wider, "quarter"),
     )
 
 
