@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 
 from tasks.errors import UserCodeBroke
-from tasks.kinds.user_values import column_from_user, holds_arrays
+from tasks.kinds.user_values import column_from_user, needs_own_way
 from tasks.protocol.batch import ROW
 from tasks.protocol.ids import Ids
 
@@ -113,7 +113,7 @@ def row_ids(returned: pa.Table) -> Ids:
 def from_frame(frame: pd.DataFrame, untouched: Mapping[str, pa.ChunkedArray]) -> pa.Table:
     """A frame's columns; its index is not one of them."""
     left = [name for name in frame.columns if name not in untouched]
-    plain = [name for name in left if not holds_arrays(frame[name])]
+    plain = [name for name in left if not needs_own_way(frame[name])]
     rows = pa.Table.from_pandas(frame[plain], preserve_index=False)
     arrays = {**untouched, **dict(zip(map(str, plain), rows.columns, strict=True))}
     for name in set(left) - set(plain):

@@ -63,9 +63,11 @@ def array_from(values: Any) -> pa.Array:
 
 
 def values_of(column: pd.Series) -> Any:
-    """A series' values, its own kinds of missing ones as None; those of floats stay NaN."""
+    """A series' values, periods as texts; missing ones as None, but those of floats stay NaN."""
     if isinstance(column.dtype, np.dtype) and column.dtype != object:
         return column.to_numpy()
+    if isinstance(column.dtype, pd.PeriodDtype):
+        return [None if is_missing(value) else str(value) for value in column]
     if column.dtype != object:
         return pa.Array.from_pandas(column).to_pylist()
     return [None if is_missing(value) else value for value in column]
@@ -81,10 +83,15 @@ def is_pandas_none(value: object) -> bool:
     return value is pd.NA or value is pd.NaT
 
 
-def holds_arrays(column: pd.Series) -> bool:
-    """Whether a series' first value is a tensor or has several dimensions: Arrow converts none."""
-    if column.dtype != object:
-        return False
+def needs_own_way(column: pd.Series) -> bool:
+    """Whether Arrow makes nothing of a series, or what no reader of files knows.
+
+    Its first value is a tensor or has several dimensions; or they are pandas' intervals or periods.
+    """
+    kind: Any = column.dtype
+    kind = kind.categories.dtype if isinstance(kind, pd.CategoricalDtype) else kind
+    if not pd.api.types.is_object_dtype(kind):
+        return isinstance(kind, (pd.IntervalDtype, pd.PeriodDtype))
     first = next((value for value in column if not (value is None or is_missing(value))), None)
     return hasattr(first, "detach") or (isinstance(first, np.ndarray) and first.ndim > 1)
 

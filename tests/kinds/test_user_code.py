@@ -325,6 +325,7 @@ def test_tensors_come_back_as_arrays_do_in_one_or_for_each_row() -> None:
 
 MATRIX = np.arange(6, dtype=np.float32).reshape(3, 2)
 FLOATS_2 = pa.list_(pa.float32(), 2)
+BAND = pa.struct([("left", pa.int64()), ("right", pa.int64())])
 
 
 def of_jax(dtype: str) -> Any:
@@ -355,6 +356,10 @@ def of_torch(dtype: str) -> Any:
         (lambda: np.fromiter(map(np.array, MATRIX[:, 0]), object), pa.float32()),
         (lambda: pd.cut(MATRIX[:, 0], [-1, 3, 9], labels=["low", "high"]), pa.string()),
         (lambda: pd.cut(MATRIX[:, 0], [1, 3, 9], labels=["low", "high"]), pa.string()),
+        (lambda: pd.DataFrame({"made": pd.cut(MATRIX[:, 0], [0, 2, 9])}), BAND),
+        (lambda: pd.cut(MATRIX[:, 0], [0, 2, 9]), BAND),
+        (lambda: pd.DataFrame({"made": pd.period_range("2026", periods=3)}), pa.string()),
+        (lambda: pd.period_range("2026", periods=3), pa.string()),
         (
             lambda: [{"boxes": of_torch("float32")[None, at], "from": "a"} for at in range(3)],
             pa.struct([("boxes", pa.list_(pa.list_(pa.float32()))), ("from", pa.string())]),
