@@ -376,6 +376,16 @@ def test_outputs_that_are_no_columns(tmp_path: Path, returns: str, message: str)
         predicted(several(tmp_path, returns), ROWS)
 
 
+def test_memory_that_is_filled_for_each_batch_holds_that_batch(tmp_path: Path) -> None:
+    import torch
+
+    torch.save({"factor": torch.tensor(2.0)}, tmp_path / "reusing.pt")
+    given = {"path": str(tmp_path / "reusing.pt"), "class": f"{CODE}:Reusing", "columns": ["x"]}
+    rows = rows_of(x=[float(each) for each in range(7)])
+    made = predicted(TorchModel.model_validate(given), rows, batch_size=3)
+    assert made["prediction"].to_pylist() == [0, 2, 4, 6, 8, 10, 12]
+
+
 def test_one_value_is_that_of_the_only_row(tmp_path: Path) -> None:
     """As `squeeze` gives it, of the last row where a batch has room for the others."""
     model = several(tmp_path, "squeezed")

@@ -89,6 +89,19 @@ class Several(torch.nn.Module):
         return many[self.returns]
 
 
+class Reusing(torch.nn.Module):
+    """Doubles numbers, each time into the same memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.factor = torch.nn.Parameter(torch.tensor(2.0))
+        self.made = torch.empty(64, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.made[: len(x)] = self.factor * x
+        return self.made[: len(x)]
+
+
 class Tokens(torch.nn.Module):
     """Takes whole numbers, for one of the uses that torch has for such alone."""
 

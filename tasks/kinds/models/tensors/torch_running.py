@@ -35,7 +35,9 @@ def running(
     """
 
     def named_call(given: dict[str, Any]) -> dict[str, Any]:
-        return named(call(given), outputs, len(next(iter(given.values()))))
+        made = named(call(given), outputs, len(next(iter(given.values()))))
+        # A module that fills the same memory for each batch would give all rows the last one's.
+        return {name: values.clone() for name, values in made.items()}
 
     def tensors(batch: Arrays) -> dict[str, Any]:
         # Bytes travel as bytes; their precision is the device's work.
