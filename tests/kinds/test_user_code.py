@@ -380,10 +380,8 @@ def test_arrays_of_any_library_come_back_as_numpys_do(make: Any, kind: pa.DataTy
     if kind == FLOATS_2:
         assert made.to_pylist() == MATRIX.tolist()
     if not is_frame:
-        alone = [
-            user_code.call(lambda _, at=at: {"made": values[at : at + 1]}, rows[:1], "numpy", False)
-            for at in range(3)
-        ]
+        parts: Any = ({"made": values[at : at + 1]} for at in range(3))
+        alone = [user_code.call(lambda _: next(parts), rows[:1], "numpy", False) for _ in range(3)]
         assert [each["made"][0].as_py() for each in alone] == made.to_pylist()
 
 
