@@ -1,7 +1,8 @@
 """What all tests share."""
 
+import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from importlib.util import find_spec
 from tempfile import TemporaryDirectory
@@ -35,6 +36,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     from tests.sharing import ByCluster
 
     return ByCluster(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported for the tests is no garbage: Python does not look at it again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
