@@ -1,12 +1,16 @@
 """What a run's rows are compared with: what this output's last run left, or another output's."""
 
-from collections.abc import Sequence
-
 from tasks.errors import InvalidSpec
 from tasks.kinds.gates.gate import Gate, LastRun
 from tasks.ledgers import ledger_of
+from tasks.protocol.delta_ledger import DeltaLedger
 from tasks.protocol.ledger import Snapshot
 from tasks.spec import BatchInferenceSpec
+
+NAME_ONE = (
+    ". Where each scheduled time has an output of its own, that stays so: name one of them in "
+    "baseline"
+)
 
 
 def last_runs(spec: BatchInferenceSpec, seen: Snapshot) -> list[LastRun]:
@@ -24,16 +28,29 @@ def last_runs(spec: BatchInferenceSpec, seen: Snapshot) -> list[LastRun]:
 
 def last_run_for(spec: BatchInferenceSpec, at: int, gate: Gate, seen: Snapshot) -> LastRun:
     """What one gate compares with."""
-    if gate.compared_with is None:
+    if names_own_output(spec, gate):
         return last_run(seen)
-    there = spec.with_part("sink", path=gate.compared_with)
-    found = last_run(ledger_of(there).look(), gate.compared_with)
+    found = last_run(ledger_at(spec, gate).look(), gate.compared_with)
     for column in gate.columns.values():
         if column not in found.distributions:
             problem = f"has published no run with a drift gate of {column}: name an output "
             problem += "that has, or run one with such a gate there first"
             raise InvalidSpec.at(f"gates.{at}.baseline", gate.compared_with, problem)
     return found
+
+
+def names_own_output(spec: BatchInferenceSpec, gate: Gate) -> bool:
+    """Whether a gate compares with what the run's own output had before.
+
+    It does where it names none, and in the run whose output is the one that all others are measured
+    by: else that could never be made by the spec that they have.
+    """
+    return gate.compared_with is None or ledger_at(spec, gate).url == ledger_of(spec).url
+
+
+def ledger_at(spec: BatchInferenceSpec, gate: Gate) -> DeltaLedger:
+    """The ledger of the output that a gate names."""
+    return ledger_of(spec.with_part("sink", path=gate.compared_with))
 
 
 def last_run(seen: Snapshot, output: str | None = None) -> LastRun:
@@ -51,12 +68,13 @@ def last_run(seen: Snapshot, output: str | None = None) -> LastRun:
     return LastRun(distributions, versions)
 
 
-def notes(gates: Sequence[Gate], seen: Snapshot) -> list[str]:
+def notes(spec: BatchInferenceSpec, seen: Snapshot) -> list[str]:
     """What to tell of gates that have nothing to compare with."""
+    distributions = last_run(seen).distributions
     return [
-        f"gates.{at}: {gate.subject} has nothing to compare with yet. Where each scheduled time "
-        "has an output of its own, that stays so: name one of them in baseline"
-        for at, gate in enumerate(gates)
-        if gate.compares and gate.compared_with is None
-        if not {*gate.columns.values()} <= last_run(seen).distributions.keys()
+        f"gates.{at}: {gate.subject} has nothing to compare with yet"
+        + ("" if gate.compared_with else NAME_ONE)
+        for at, gate in enumerate(spec.gates)
+        if gate.compares and names_own_output(spec, gate)
+        if not {*gate.columns.values()} <= distributions.keys()
     ]

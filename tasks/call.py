@@ -125,7 +125,7 @@ class Call(AtOutput):
             f"run {run_id}, which another spec or other code began, has done no row and is given up"
             for run_id in self.without_rows
         ]
-        return [*said, *baselines.notes(self.spec.gates, self.seen)]
+        return [*said, *baselines.notes(self.spec, self.seen)]
 
     def refuse_loss_of_times(self) -> None:
         """Refuse to replace what several scheduled times have published by the rows of one.

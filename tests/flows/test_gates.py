@@ -1,6 +1,8 @@
 """Write, audit, publish: what a gate holds back is kept, and published on a person's word."""
 
 import json
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +95,24 @@ def test_a_day_is_compared_with_the_output_of_another_day(
             batch_inference(day("4", column=column))
     with pytest.raises(InvalidSpec, match=r"gates.0.baseline: .*/none' has published no run"):
         batch_inference(day("4", baseline=str(folder / "none")))
+
+
+def test_the_output_that_all_days_are_compared_with_is_made_by_the_spec_they_have(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    drift = {"kind": "drift", "column": "predicted_label", "maximum": 0.1}
+    gates = [{**drift, "baseline": f"{folder}/day-1/"}]
+    sink = {"kind": "jsonl", "path": f"{folder}/day-{{scheduled:%-d}}"}
+    spec = classify_spec(folder, gates=gates, sink=sink)
+    day = partial(datetime, 2026, 1, tzinfo=UTC)
+    with pytest.raises(InvalidSpec, match=r"gates.0.baseline: .*has published no run"):
+        batch_inference(spec, scheduled_time=day(2))
+    (first,) = batch_inference(spec, scheduled_time=day(1))["gates"]
+    assert (first["value"], first["passed"]) == (None, True)
+    (said,) = [each for each in caplog.messages if "nothing to compare with" in each]
+    assert "baseline" not in said
+    (second,) = batch_inference(spec, scheduled_time=day(2))["gates"]
+    assert (second["value"], second["note"]) == (0, f"against version 1 of {folder}/day-1/")
 
 
 def test_what_a_gate_holds_back_is_kept_and_published_on_a_word(folder: Path) -> None:
