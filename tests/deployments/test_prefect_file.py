@@ -1,6 +1,5 @@
 """The deployments' file is read strictly: Prefect drops what it does not know."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -149,11 +148,9 @@ def test_every_key_that_prefect_reads_is_known() -> None:
 def test_the_readmes_example_fits() -> None:
     text = (PREFECT_FILE.parent / "README.md").read_text()
     example = text.split("```yaml\n")[1].split("```")[0]
-    pool = f"pool: &work_pool {json.dumps(FILE['definitions']['work_pool'])}\n"
-    raw = yaml.safe_load(pool + example)
-    del raw["pool"]
-    found = PrefectFile.model_validate({"name": FILE["name"], **raw})
-    assert found.deployments[0].work_pool.name == "batch-inference"
+    found = PrefectFile.model_validate(yaml.safe_load(example))
+    theirs = FILE["definitions"]["work_pool"]
+    assert found.deployments[0].work_pool == prefect_file.WorkPool(**theirs)
 
 
 @pytest.mark.parametrize("file", SPECS)
