@@ -160,7 +160,7 @@ def test_failed_run_says_what_is_settled_and_the_next_one_resumes(folder: Path) 
     print_report(console, told)
     assert [line.rstrip() for line in console.export_text().splitlines()][5:8] == [
         "resumed      99 rows, done before this call",
-        "redone       1 row, predicted again after a loss",
+        "redone       1 row, predicted again: lost, changed or set aside",
         "attempts     2",
     ]
 

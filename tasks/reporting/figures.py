@@ -173,7 +173,7 @@ def cost_of(spec: BatchInferenceSpec, held: dict[str, float]) -> float | None:
 
 
 def count_redone(evidence: Evidence, stages: StageRows) -> int:
-    """Rows that left the model more than once or in vain: crashes, replays, overlaps.
+    """Rows that left the model more than once or in vain: crashes, replays, changed inputs.
 
     A killed job's last word is up to two seconds old: where its records know of more rows, they
     count.

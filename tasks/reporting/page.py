@@ -124,7 +124,7 @@ def counts_table(report: dict[str, Any], *, redrives: bool) -> str:
     why = "changed or gone since" if redrives else "published before"
     values["inputs skipped"] = f"{report['inputs_skipped']:,} ({why})"
     values["resumed"] = f"{report['resumed_rows']:,} (done before this call)"
-    values["redone"] = f"{report['redone_rows']:,} (predicted again after a loss)"
+    values["redone"] = f"{report['redone_rows']:,} (predicted again: lost, changed or set aside)"
     return pairs(values)
 
 
