@@ -6,7 +6,7 @@ from pathlib import Path
 
 from flows.command_spec import load_at
 from flows.console import console, escape, print_json
-from flows.printed_report import print_check, print_orphans
+from flows.printed_report import print_check, print_orphans, print_output_status
 from tasks.access import access_told
 from tasks.cleaning import find_orphans, remove
 from tasks.errors import BatchInferenceError
@@ -99,10 +99,8 @@ def print_status(
     }
     if as_json:
         print_json(body)
-        return
-    for name, value in body.items():
-        # A path that is cut or broken cannot be followed.
-        console.print(f"{name:15} {escape(str(value))}", soft_wrap=True, highlight=False)
+    else:
+        print_output_status(console, body)
 
 
 def clean_output(

@@ -78,9 +78,10 @@ def lines_of_earlier_work(report: dict[str, Any]) -> dict[str, str]:
     resumed, redone, attempts = (
         report[name] for name in ("resumed_rows", "redone_rows", "attempts")
     )
+    why = "predicted again: lost, changed or set aside"
     return {
         **({"resumed": f"{counted(resumed, 'row')}, done before this call"} if resumed else {}),
-        **({"redone": f"{counted(redone, 'row')}, predicted again after a loss"} if redone else {}),
+        **({"redone": f"{counted(redone, 'row')}, {why}"} if redone else {}),
         **({"attempts": f"{attempts:,}"} if attempts > 1 else {}),
     }
 
@@ -115,6 +116,23 @@ def left_by(report: dict[str, Any]) -> str:
         f"; the rows of {counted(changed, 'input')} changed or gone since are left: run them; "
         "what a table's compaction has moved to other files comes back with --replace-output"
     )
+
+
+def print_output_status(console: Console, status: dict[str, Any]) -> None:
+    """What is published, who is at work, and what was begun and is neither, a line each."""
+    told: dict[str, list[Any]] = {
+        **{name: [value] for name, value in status.items() if not isinstance(value, list)},
+        "jobs": [f"attempt {each['attempt']} of run {each['run_id']}" for each in status["jobs"]],
+        "runs": [f"run {each['run_id']}, in {each['at_work_in']}" for each in status["runs"]],
+        "unfinished": [
+            f"run {each['run_id']}, {each['report'] or 'which has left no report'}"
+            for each in status["unfinished"]
+        ],
+    }
+    for name, lines in told.items():
+        for line in lines or ["none"]:
+            # A path that is cut or broken cannot be followed.
+            console.print(f"{name:15} {escape(str(line))}", soft_wrap=True, highlight=False)
 
 
 def print_periods(console: Console, report: dict[str, Any]) -> None:

@@ -414,6 +414,14 @@ def test_status_tells_of_a_run_whose_job_no_cluster_knows(
         said = json.loads(capsys.readouterr().out)
         assert said["runs"] == [one] * told
         assert [each["run_id"] for each in said["unfinished"]] == [planned.run.run_id] * (1 - told)
+        assert call(monkeypatch, "status", str(file)) == 0
+        lines = capsys.readouterr().err.splitlines()[-3:]
+        run = f"run {planned.run.run_id}, "
+        assert lines == [
+            "jobs            none",
+            f"runs            {run}in {one['at_work_in']}" if told else "runs            none",
+            "unfinished      " + ("none" if told else f"{run}which has left no report"),
+        ]
 
 
 @pytest.mark.parametrize("setting", ["x", "=1", "steps.7.column=x"])
