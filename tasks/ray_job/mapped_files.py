@@ -28,7 +28,9 @@ class MappedFiles:
 
 
 def mapped_data() -> list[str]:
-    """Paths of the files that are mapped, and hold no code."""
+    """Paths of the files that are mapped, and hold no code; none where only Linux would say."""
+    if not MAPS.exists():
+        return []
     lines = [line.split(maxsplit=WITH_PATH - 1) for line in MAPS.read_text().splitlines()]
     found = [(each[-1], "x" in each[1]) for each in lines if len(each) == WITH_PATH]
     code = {path for path, is_code in found if is_code}
