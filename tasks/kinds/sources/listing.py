@@ -85,7 +85,7 @@ def listing_of(source: "Source") -> Listing:
         if not len(found[-1]) and source.on_empty == "fail":
             num_files = sum(1 for _ in source.found(storage, path))
             why = None if num_files else source.why_empty(storage, path)
-            problem = why or f"{no_input(source, num_files)}{glob_meant(source, path)}"
+            problem = why or f"{no_input(source, num_files, path)}{glob_meant(source, path)}"
             raise InputNotFound.at("source.path", url, problem)
         archived += found[-1].table["path"].filter(np.array(are_archived, np.bool_)).chunks
     inputs = source.chosen(storage, Stats.by_path(found))
@@ -118,10 +118,12 @@ def not_excluded(infos: Iterable[Info], patterns: list[str]) -> Iterator[Info]:
     return (info for info in infos if not is_excluded(info["name"], patterns))
 
 
-def no_input(source: "Source", num_files: int) -> str:
+def no_input(source: "Source", num_files: int, path: str = "") -> str:
     """Why a path gave no input, and the way out."""
     if num_files:
         return f"has {counted(num_files, 'file')}, left out by source.exclude {source.exclude}"
+    if source.endings_wanted and glob_in(path) and not endings(path, source.endings_wanted):
+        return f"matches no {source.holds}; {MEND}"
     wanted = f" ending in {', '.join(source.endings_wanted)}" if source.endings_wanted else ""
     by_glob = ", or name files of other endings by a glob" if wanted else ""
     return f"holds no {source.holds}{wanted}; {MEND}{by_glob}"

@@ -206,9 +206,17 @@ def test_the_same_bytes_at_two_paths_are_two_inputs(folder: Path) -> None:
     assert names(folder, "[az].*") == ["a.parquet", "z.parquet"]
 
 
-@pytest.mark.parametrize("path", ["none", "none/*.parquet", "none.parquet"])
-def test_nothing_there(folder: Path, path: str) -> None:
-    with pytest.raises(InputNotFound, match=r"holds no file ending in .parquet, .pq; mend"):
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("none", "holds no file ending in .parquet, .pq; mend"),
+        ("none/*", "holds no file ending in .parquet, .pq; mend"),
+        ("none/*.csv", "matches no file; mend"),
+        ("none.parquet", "holds no file ending in .parquet, .pq; mend"),
+    ],
+)
+def test_nothing_there(folder: Path, path: str, problem: str) -> None:
+    with pytest.raises(InputNotFound, match=problem):
         names(folder, ["", path])
     assert names(folder, path, on_empty="succeed") == []
 
