@@ -130,8 +130,8 @@ def with_rows(planned: PlannedRun, error: ErrorBudgetExceeded) -> ErrorBudgetExc
     rejections = load_rejections(planned, accepted)
     lines = [*error_lines(rejections), f"All of them, with their inputs: {all_of(planned)}"]
     way_out = (
-        "Mend the input or the spec and run again, with --restart where steps, model or code "
-        "changed, or raise the budget to publish the rest"
+        "Mend the input or the spec and run again, with --restart where source, steps, model or "
+        "code changed, or raise the budget to publish the rest"
     )
     if is_likely_the_code(planned, accepted, rejections):
         way_out = (

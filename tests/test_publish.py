@@ -146,7 +146,8 @@ def test_where_all_rows_fail_alike_it_is_likely_the_code(rows: int, tmp_path: Pa
 )
 def test_else_the_input_may_be_wrong(model: str, init: dict[str, Any], tmp_path: Path) -> None:
     make_inputs(tmp_path / "in", 1, 50)
-    assert advice(tmp_path, model, init).startswith("Mend the input or the spec and run again")
+    way_out = "Mend the input or the spec and run again, with --restart where source, steps, "
+    assert advice(tmp_path, model, init).startswith(way_out)
 
 
 def test_a_run_that_was_given_up_publishes_nothing_over_the_next_one(tmp_path: Path) -> None:
