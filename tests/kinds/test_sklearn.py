@@ -187,6 +187,27 @@ def test_a_model_without_names_takes_numbers_or_vectors(tmp_path: Path) -> None:
         predicted(several, FRAME.assign(b="x"))
 
 
+def without_negatives(x: Any) -> Any:
+    x[x < 0] = 0
+    return x
+
+
+def test_a_step_of_ones_own_may_write_to_vectors(tmp_path: Path) -> None:
+    """As it did in training: what the column has in memory nobody may write to."""
+    import joblib
+    from sklearn.preprocessing import FunctionTransformer
+
+    given = FRAME.to_numpy()
+    file = tmp_path / "m.joblib"
+    joblib.dump(FunctionTransformer(without_negatives).fit(given), file)
+    named = [f"{__name__}.without_negatives"]
+    fields: Fields = {"method": "transform", "trust_pickle": True, "trusted": named}
+    model = SklearnModel(path=str(file), columns=["v"], **fields)
+    rows = {"v": pa.FixedSizeListArray.from_arrays(pa.array(given.ravel()), 3)}
+    assert predicted(model, rows) == given.clip(0).tolist()
+    assert rows["v"].to_pylist() == given.tolist()
+
+
 def test_a_model_with_names_takes_as_many(tmp_path: Path) -> None:
     model = saved(logistic(), tmp_path / "m.skops", columns=["x", "y", "z"])
     renamed = FRAME.rename(columns=dict(zip("abc", "xyz", strict=True)))

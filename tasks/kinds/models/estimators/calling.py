@@ -170,7 +170,8 @@ def inputs(estimator: Any, rows: pa.Table, names: list[str]) -> Any:
             raise ValueError(f"column {names[0]!r} is empty in this row")
         return given[0].to_pylist()
     if len(names) == 1 and (is_any_list(kind) or isinstance(kind, pa.FixedShapeTensorType)):
-        vectors = stacked(rows, names[0], "model.columns")
+        # Steps of one's own may write to what they are given, as they did in training.
+        vectors = np.require(stacked(rows, names[0], "model.columns"), requirements="W")
         return vectors.reshape(len(vectors), math.prod(vectors.shape[1:]))
     return numbers(names, given)
 
