@@ -167,12 +167,18 @@ def stack(values: Sequence[np.ndarray | None]) -> np.ndarray:
 def to_pandas(rows: pa.Table) -> pd.DataFrame:
     """Columns as a frame, with arrays for images and whatever else has more than one dimension.
 
+    These, and lists, may be written to.
+
     Raises:
         ValueError: an image cannot be decoded.
     """
     rows = decoded(rows).replace_schema_metadata(None)
     deep = [each.name for each in rows.schema if is_deep(each.type)]
     frame: pd.DataFrame = rows.drop_columns(deep).to_pandas()
+    for each in rows.schema:
+        if is_any_list(each.type) and each.name not in deep:
+            lists = writable(frame[each.name].to_numpy(copy=True))
+            frame[each.name] = pd.Series(lists, frame.index, object)
     for name in deep:
         arrays = list(writable(column_to_numpy(rows[name])))
         frame.insert(rows.column_names.index(name), name, pd.Series(arrays, frame.index, object))

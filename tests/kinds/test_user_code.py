@@ -424,6 +424,23 @@ def test_memory_that_is_filled_for_each_batch_holds_that_batch(library: str) -> 
     assert found.tolist() == [0, 2, 4, 6, 8, 10]
 
 
+@pytest.mark.parametrize("batch_format", ["numpy", "pandas"])
+@pytest.mark.parametrize("kind", [pa.list_(pa.float64(), 2), pa.list_(pa.float64())], ids=str)
+def test_lists_may_be_written_to(batch_format: Any, kind: pa.DataType) -> None:
+    lists = pa.array([[3.0, 4.0], None, [0.0, 2.0]], kind)
+    rows = pa.table({ROW: pa.array([1, 2, 3], pa.int64()), "v": lists})
+
+    def predict(batch: Any) -> dict[str, Any]:
+        there = [each for each in batch["v"] if each is not None]
+        for each in there:
+            each /= np.linalg.norm(each)
+        return {"made": [there[0][0], None, there[1][1]]}
+
+    made = user_code.call(predict, rows, batch_format, False)
+    assert made["made"].to_pylist() == [0.6, None, 1.0]
+    assert lists.to_pylist() == [[3.0, 4.0], None, [0.0, 2.0]]
+
+
 def made_by(predict: Any, rows: pa.Table) -> pa.Table:
     return user_code.call(predict, rows, "numpy", False)
 
