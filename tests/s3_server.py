@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from unittest.mock import patch
 
 from tasks.protocol.storage import open_storage
@@ -36,11 +37,15 @@ class S3:
 @contextmanager
 def running_s3() -> Iterator[S3]:
     """Moto's S3 on a free port; its credentials are in the environment meanwhile."""
+    from botocore.loaders import JSONFileLoader
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # else it tells of each request
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    with patch.dict(os.environ, CREDENTIALS):
+    # Each client at another address reads anew, for a fifth of a second, what AWS's services take.
+    read_once = cache(JSONFileLoader().load_file)
+    reading = patch.object(JSONFileLoader, "load_file", lambda _, path: read_once(path))
+    with reading, patch.dict(os.environ, CREDENTIALS):
         server.start()
         host, port = server.get_host_and_port()
         started = S3(f"http://{host}:{port}", "batches")
