@@ -62,7 +62,12 @@ class FormModel(BaseModel):
     """
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, field_title_generator=title_of
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        field_title_generator=title_of,
+        # Prefect writes the parameters of a deployment by itself, and its server knows no `class_`.
+        serialize_by_alias=True,
     )
 
     @model_validator(mode="before")

@@ -1,11 +1,16 @@
-"""Which flow runs are a deployment's, on a real server."""
+"""Which flow runs are a deployment's, and what Prefect hands on to them, on a real server."""
+
+from pathlib import Path
 
 import pytest
 from prefect import flow, get_client
+from prefect.deployments import run_deployment
 from prefect.flow_engine import run_flow
 
 from flows import deployment_run
+from flows.batch_inference import batch_inference
 from flows.deployment_run import is_deployment_run
+from tests.flows.conftest import published, spec_of
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
@@ -31,3 +36,13 @@ def test_those_that_a_deployment_has_started_and_what_they_call() -> None:
 def test_prefects_server_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deployment_run, "deployment", None)
     assert not inner()
+
+
+def test_a_deployment_made_in_python_takes_a_spec_as_it_was_loaded(numbers: Path) -> None:
+    spec = spec_of(numbers)
+    deployed = batch_inference.to_deployment("served", parameters={"spec": spec}).apply()
+    default = run_deployment(deployed, timeout=0)
+    given = run_deployment(deployed, timeout=0, parameters={"spec": spec})
+    assert default.parameters == given.parameters == {"spec": spec.as_json()}
+    run_flow(batch_inference, flow_run=given, parameters=given.parameters)
+    assert len(published(spec)) == 1000
