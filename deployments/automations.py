@@ -145,9 +145,9 @@ def deployed(automation: Automation) -> UUID:
     made: Any = automation  # Prefect's types leave open whether its calls must be awaited
     if found:
         made.id, made.enabled = found[0].id, found[0].enabled
-        made.update()
+        made.update(_sync=True)  # in a notebook, too, where Prefect would have it awaited
     else:
-        made.create()
+        made.create(_sync=True)
     return UUID(str(made.id))
 
 

@@ -1,5 +1,7 @@
 """The Prefect block `RayCluster`: how to reach a cluster, secrets included."""
 
+from typing import Any
+
 import httpx
 from prefect.blocks.core import Block
 from pydantic import Field, SecretStr, ValidationError, field_validator
@@ -71,8 +73,10 @@ def load_ray_cluster(name: str) -> RayCluster:
         InvalidSpec: there is none, or something in it is wrong.
         Unreachable: Prefect's server does not say.
     """
+    load: Any = RayCluster.load  # Prefect's types know nothing of `_sync`
     try:
-        found = RayCluster.load(name)
+        # Within an async flow, as where a hook of ours is called, it would have to be awaited.
+        found = load(name, _sync=True)
     except ValueError as error:
         raise InvalidSpec.at(
             "cluster.block",

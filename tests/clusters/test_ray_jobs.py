@@ -1,5 +1,6 @@
 """What is known before a job is submitted to a cluster whose GPUs are shared out."""
 
+import asyncio
 import json
 import traceback
 from dataclasses import replace
@@ -196,7 +197,7 @@ def test_the_limit_may_be_the_blocks(
 def test_a_block_that_was_saved_with_a_mistake_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Prefect's UI takes it; who loads it has Prefect's words for what pydantic says."""
 
-    def load(name: str) -> RayCluster:
+    def load(name: str, *, _sync: bool) -> RayCluster:
         try:
             return RayCluster(address="https://me:hunter2@ray/#/jobs")
         except ValidationError as error:
@@ -209,6 +210,18 @@ def test_a_block_that_was_saved_with_a_mistake_is_named(monkeypatch: pytest.Monk
         load_ray_cluster("b")
     assert "without what a browser adds" in str(seen.value)
     assert "hunter2" not in str(seen.value)
+
+
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+def test_a_block_is_loaded_where_an_event_loop_runs() -> None:
+    """As a hook is called within an async flow: there Prefect's own call is one to await."""
+
+    async def load() -> str:
+        return load_ray_cluster("in-a-loop").address
+
+    RayCluster(address="http://ray:8265").save("in-a-loop")
+    assert asyncio.run(load()) == "http://ray:8265"
 
 
 def test_boxes_of_a_block_that_were_cleared_are_left_out() -> None:

@@ -1,5 +1,6 @@
 """Automations on a real server, each tested by causing what it is for."""
 
+import asyncio
 import json
 import threading
 import time
@@ -327,6 +328,20 @@ def test_an_automation_is_made_once(deploy: Any) -> None:
     assert found
     assert "7 times" in found.description
     assert StateType.SCHEDULED in [getattr(each, "state", None) for each in found.actions]
+
+
+def test_a_notebook_deploys_too(deploy: Any) -> None:
+    """Its event loop runs already."""
+
+    async def cell() -> list[UUID]:
+        return deploy(retry_crashed_runs()) + deploy(retry_crashed_runs(max_runs=3))
+
+    (made, again) = asyncio.run(cell())
+    with get_client(sync_client=True) as client:
+        found = client.read_automation(made)
+    assert made == again
+    assert found is not None
+    assert found.description.endswith("3 times at most.")
 
 
 def test_an_automation_that_is_switched_off_stays_so(deploy: Any) -> None:
