@@ -1,6 +1,7 @@
 """Which flow runs are a deployment's, and what Prefect hands on to them, on a real server."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prefect import flow, get_client
@@ -40,9 +41,10 @@ def test_prefects_server_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_deployment_made_in_python_takes_a_spec_as_it_was_loaded(numbers: Path) -> None:
     spec = spec_of(numbers)
-    deployed = batch_inference.to_deployment("served", parameters={"spec": spec}).apply()
-    default = run_deployment(deployed, timeout=0)
-    given = run_deployment(deployed, timeout=0, parameters={"spec": spec})
+    made: Any = batch_inference.to_deployment("served", parameters={"spec": spec})
+    deployed = made.apply()
+    default: Any = run_deployment(deployed, timeout=0)
+    given: Any = run_deployment(deployed, timeout=0, parameters={"spec": spec})
     assert default.parameters == given.parameters == {"spec": spec.as_json()}
     run_flow(batch_inference, flow_run=given, parameters=given.parameters)
     assert len(published(spec)) == 1000
