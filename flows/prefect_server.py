@@ -3,6 +3,7 @@
 To import it takes two seconds, which the run has a better use for.
 """
 
+import gc
 import os
 import signal
 import socket
@@ -30,6 +31,7 @@ def serve(descriptor: int) -> None:
         from prefect.server.api.server import create_app
 
         app = create_app(ephemeral=True, final=True)
+    gc.freeze()  # all of this stays: to look through it for garbage takes a third of a second
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on"))
     with socket.socket(fileno=descriptor) as listening:
         server.run(sockets=[listening])
