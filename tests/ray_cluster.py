@@ -171,7 +171,7 @@ def main(options: dict[str, Any]) -> None:
     # Whoever has a folder of his own has logs of his own, too.
     node |= {"include_log_monitor": True}
     nodes = [
-        cluster.add_node(**node, **its_own(), temp_dir=folder_of(number))
+        cluster.add_node(wait=False, **node, **its_own(), temp_dir=folder_of(number))
         for number in range(options["nodes"])
     ]
     cluster.wait_for_nodes(READY_SECONDS)
