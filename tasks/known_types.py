@@ -90,9 +90,9 @@ def refuse_other_columns(
 
 def columns_with_values(spec: BatchInferenceSpec, reader: dict[str, Any]) -> list[pa.Field]:
     """Columns before the model that have values for certain."""
-    given = getattr(spec.source, "types", None)
+    given = getattr(spec.source, "types", {})
     known = spec.source.schema_of_rows(reader)
-    if given is None or known is None:
+    if known is None or not spec.source.guesses_types:
         return []
     told = [each.name not in given and has_values(each) for each in known]
     marks = (HAS_VALUES if is_told else None for is_told in told)

@@ -17,8 +17,8 @@ from tasks.spec import BatchInferenceSpec
 
 MISFIT = "a batch does not fit sink.types, the schema of the first one, or of what is published"
 WAYS_OUT = (
-    "give the column one type in all runs, by sink.types, a step or, of CSV and JSON Lines, "
-    "source.types, and publish anew what has another with --replace-output"
+    "give the column one type in all runs, by sink.types, a step or, of CSV, JSON Lines and "
+    "Parquet, source.types, and publish anew what has another with --replace-output"
 )
 
 
@@ -169,10 +169,10 @@ def guessed_types(job: Job) -> dict[str, set[pa.DataType]]:
 
     A redrive reads its rows as the runs did that set them aside.
     """
-    given = getattr(job.spec.source, "types", None)
+    given = getattr(job.spec.source, "types", {})
     found: dict[str, set[pa.DataType]] = {}
     for reader in (job.pins.get("reader"), *job.pins.get("readers", {}).values()):
-        if given is None or not reader or not reader.get("schema"):
+        if not job.spec.source.guesses_types or not reader or not reader.get("schema"):
             continue
         for each in schema_of(reader["schema"]):
             if each.name not in given:

@@ -80,6 +80,7 @@ class CsvSource(EncodedSource):
         f"{name}{codec}" for name in (".csv", ".tsv") for codec in ("", *CODECS)
     )
     reads_on: ClassVar[bool] = True
+    guesses_types: ClassVar[bool] = True
 
     @field_validator("column_names")
     @classmethod

@@ -73,6 +73,7 @@ class JsonlSource(Source):
         f"{name}{codec}" for name in (".jsonl", ".ndjson") for codec in ("", *CODECS)
     )
     reads_on: ClassVar[bool] = True
+    guesses_types: ClassVar[bool] = True
 
     def pin(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
         """Infer the columns' types from the first rows.

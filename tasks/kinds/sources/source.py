@@ -94,6 +94,8 @@ class Source(Kind):
     one_row_per_file: ClassVar[bool] = False
     reads_on: ClassVar[bool] = False
     """Whether a file is read from its beginning to its end, and the beginning at hardly a cost."""
+    guesses_types: ClassVar[bool] = False
+    """Whether types are what its first values look like, but for those that its `types` gives."""
     way_out_of_changes: ClassVar[str] = ""
     """What helps where an input changes each time that it is read, as the end of a sentence."""
     has_media: ClassVar[bool] = False
