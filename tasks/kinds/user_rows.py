@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 
 from tasks.errors import UserCodeBroke
-from tasks.kinds.user_values import column_from_user, needs_own_way
+from tasks.kinds.user_values import column_from_user, in_own_memory, needs_own_way
 from tasks.protocol.batch import ROW
 from tasks.protocol.ids import Ids
 
@@ -30,7 +30,7 @@ def from_user(batch: Any, untouched: Mapping[str, pa.ChunkedArray] | None = None
     untouched = untouched or {}
     if isinstance(batch, pa.Table):
         refuse_namesakes(batch.column_names)
-        return batch
+        return pa.table([*map(in_own_memory, batch.columns)], schema=batch.schema)
     if isinstance(batch, pd.DataFrame):
         refuse_namesakes(batch.columns)
         refuse_reordered([] if ROW in batch else [batch.index])
@@ -114,7 +114,8 @@ def from_frame(frame: pd.DataFrame, untouched: Mapping[str, pa.ChunkedArray]) ->
     """A frame's columns; its index is not one of them."""
     left = [name for name in frame.columns if name not in untouched]
     plain = [name for name in left if not needs_own_way(frame[name])]
-    rows = pa.Table.from_pandas(frame[plain], preserve_index=False)
+    # Of a frame that the code keeps, Arrow would take the memory as it is.
+    rows = pa.Table.from_pandas(frame[plain].copy(), preserve_index=False)
     arrays = {**untouched, **dict(zip(map(str, plain), rows.columns, strict=True))}
     for name in set(left) - set(plain):
         arrays[str(name)] = column_from_user(name, frame[name])

@@ -25,7 +25,7 @@ def column_from_user(name: object, values: Any) -> pa.Array:
         TypeError: another column has none.
     """
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
-        return values
+        return in_own_memory(values)
     if isinstance(values, NO_COLUMN):
         raise UserCodeBroke(
             f"column {name!r} came back as {type(values).__name__}: return one value for each row, "
@@ -38,11 +38,22 @@ def column_from_user(name: object, values: Any) -> pa.Array:
         raise kind(f"column {name!r} has no Arrow type: {error}") from error
 
 
+def in_own_memory(values: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
+    """A copy: Arrow takes NumPy's memory as it is, and the code may fill that for the next rows."""
+    chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
+    return pa.chunked_array([pa.concat_arrays([each]) for each in chunks], values.type)
+
+
 def array_from(values: Any) -> pa.Array:
     """Values of rows, however they are held, as an array.
 
     One that is alone is that of the only row: `squeeze` leaves no dimension of a batch of one.
+
+    Raises:
+        TypeError: there are none.
     """
+    if values is None:
+        raise TypeError("None, where a value for each row is wanted")
     if isinstance(values, (pd.Index, pd.api.extensions.ExtensionArray)):
         values = pd.Series(values)
     if isinstance(values, pd.Series):
@@ -58,7 +69,7 @@ def array_from(values: Any) -> pa.Array:
         return array_from_numpy(stack(values))
     try:
         return pa.array(values)
-    except pa.ArrowInvalid:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return pa.array([*map(taken_apart, values)])
 
 

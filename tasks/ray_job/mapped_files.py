@@ -1,8 +1,7 @@
 """Files whose pages are this process's memory, as weights are: written over, they are another's."""
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 MAPS = Path("/proc/self/maps")
@@ -11,30 +10,42 @@ WITH_PATH = 6
 Stamp = tuple[int, int, int, int]
 
 
-@dataclass
 class MappedFiles:
-    """Those that are mapped when this is made, but for code and memory that processes share."""
+    """Those of some places that are mapped when this is made.
 
-    stamps: dict[str, Stamp] = field(default_factory=lambda: stamps_of(mapped_data()))
+    Args:
+        places: files and folders; those that are elsewhere are none that somebody writes to.
+    """
 
-    def were_written_over(self) -> bool:
-        """Whether one was since it was last asked; those are looked at no more.
+    def __init__(self, places: Iterable[str]) -> None:
+        files = {os.path.realpath(each) for place in places for each in files_of(place)}
+        self.stamps = stamps_of(files & mapped())
 
-        Another file of that name is not the one that is mapped.
+    def look(self, when_written: Callable[[], None]) -> None:
+        """Call it where one was written to since the last look; what it raises ends the look.
+
+        Another file of that name is not the one that is mapped, and is looked at no more.
         """
         now, before = stamps_of(self.stamps), self.stamps
-        self.stamps = {path: each for path, each in now.items() if each == before[path]}
-        return any(now[path][:2] == before[path][:2] for path in {*now} - {*self.stamps})
+        same = {path: each for path, each in now.items() if each[:2] == before[path][:2]}
+        if any(each != before[path] for path, each in same.items()):
+            when_written()
+        self.stamps = same
 
 
-def mapped_data() -> list[str]:
-    """Paths of the files that are mapped, and hold no code; none where only Linux would say."""
+def files_of(place: str) -> list[Path]:
+    """A file, or those of a folder; none where the place is on no disk of this machine."""
+    path = Path(place.removeprefix("file://")).expanduser()
+    return [each for each in path.rglob("*") if each.is_file()] if path.is_dir() else [path]
+
+
+def mapped() -> set[str]:
+    """Paths of the files that are mapped; none where only Linux would say."""
     if not MAPS.exists():
-        return []
-    lines = [line.split(maxsplit=WITH_PATH - 1) for line in MAPS.read_text().splitlines()]
-    found = [(each[-1], "x" in each[1]) for each in lines if len(each) == WITH_PATH]
-    code = {path for path, is_code in found if is_code}
-    return sorted({path for path, _ in found if path.startswith("/")} - code)
+        return set()
+    lines = os.fsdecode(MAPS.read_bytes()).split("\n")
+    parts = (line.split(maxsplit=WITH_PATH - 1) for line in lines)
+    return {each[-1] for each in parts if len(each) == WITH_PATH}
 
 
 def stamps_of(paths: Iterable[str]) -> dict[str, Stamp]:

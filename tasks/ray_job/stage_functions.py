@@ -96,15 +96,14 @@ def with_those_weights(job: Job, predict: Function) -> Function:
     Raises:
         InvalidSpec: it is another one; by now, or in a later call.
     """
-    files = MappedFiles()
+    files = MappedFiles(job.spec.model.weights_places)
     refuse_other_weights(job)
 
     def predict_and_look(rows: pa.Table) -> pa.Table:
         try:
             return predict(rows)
         finally:  # of half a file rows may be made that are no numbers: they are no worse
-            if files.were_written_over():
-                refuse_other_weights(job)
+            files.look(lambda: refuse_other_weights(job))
 
     return predict_and_look
 

@@ -405,17 +405,21 @@ def test_one_value_is_that_of_the_only_row(library: str) -> None:
         call_with_blame(lambda given: user_code.call(mean_of_x, given, "numpy", False), rows)
 
 
-@pytest.mark.parametrize("library", ["numpy", "torch", "series"])
+@pytest.mark.parametrize("library", ["numpy", "torch", "series", "arrow", "table", "frame"])
 def test_memory_that_is_filled_for_each_batch_holds_that_batch(library: str) -> None:
     """A result that came as the model's own memory would become that of the rows after it."""
     import torch
 
-    own = np.zeros((2, 3))
+    own, flat = np.zeros((2, 3)), np.zeros(2)
+    frame = pd.DataFrame({"made": np.zeros(2)})
 
-    def predict(batch: dict[str, Any]) -> dict[str, Any]:
+    def predict(batch: dict[str, Any]) -> Any:
         own[:] = batch["x"][:, None] * 2
+        flat[:] = frame.loc[:, "made"] = batch["x"] * 2
+        column = pa.array(flat)
         made = {"numpy": own, "torch": torch.from_numpy(own), "series": pd.Series(own[:, 0])}
-        return {"made": made[library]}
+        whole = {"frame": frame, "table": pa.table({"made": column})}
+        return whole.get(library, {"made": made.get(library, column)})
 
     stage = StageAdapter("infer", (partial(made_by, predict),), Pace.fixed(2), cuts_itself=False)
     rows = pa.table({ROW: pa.array(range(6), pa.int64()), "x": np.arange(6.0)})
@@ -439,6 +443,18 @@ def test_lists_may_be_written_to(batch_format: Any, kind: pa.DataType) -> None:
     made = user_code.call(predict, rows, batch_format, False)
     assert made["made"].to_pylist() == [0.6, None, 1.0]
     assert lists.to_pylist() == [[3.0, 4.0], None, [0.0, 2.0]]
+
+
+def test_nothing_for_the_only_row_is_no_value_of_it() -> None:
+    rows = pa.table({ROW: pa.array([1], pa.int64()), "x": [1.5]})
+    with pytest.raises(TypeError, match="'made' has no Arrow type: None, where a value for each"):
+        made_by(lambda batch: {"made": None}, rows)
+
+
+def test_arrays_of_another_order_of_bytes_may_be_in_dicts() -> None:
+    rows = pa.table({ROW: pa.array([1], pa.int64()), "x": [1.5]})
+    made = made_by(lambda batch: {"made": [{"a": np.array([1, 2], ">i4")}]}, rows)
+    assert made["made"].to_pylist() == [{"a": [1, 2]}]
 
 
 def made_by(predict: Any, rows: pa.Table) -> pa.Table:

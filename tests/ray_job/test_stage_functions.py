@@ -200,9 +200,40 @@ def test_a_model_whose_file_is_written_over_predicts_nothing_more(
 
     shutil.copy(first, file)
     stage = infer_stage(job, "cpu", 1)
+    file.touch()
+    list(stage(rows))
     shutil.copyfile(other, file)
     with pytest.raises(InvalidSpec, match=r"model\.\w+: .* holds another model than when the run"):
         list(stage(rows))
+
+
+def test_a_file_that_is_not_the_models_may_change(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": ["a", "b"]}), tmp_path / "in.parquet")
+    folder, beside = tmp_path / "bert", tmp_path / "mapped"
+    save_bert(folder)
+    beside.write_bytes(bytes(4096))
+    mapped = np.memmap(beside, mode="r+")
+    task = "text-classification"
+    job = planned_job(tmp_path, {"kind": "huggingface", "task": task, "name_or_path": str(folder)})
+    (read,) = read_share(job, 0, job.num_shards, lambda report: None)
+    (rows,) = preprocess_stage(job, 1)(read)
+    stage = infer_stage(job, "cpu", 1)
+    (folder / "README.md").write_text("what it is for")
+    mapped[0] = 1
+    mapped.flush()
+    assert len(list(stage(rows))) == 1
+
+
+def test_a_class_whose_weights_were_replaced_after_the_plan_predicts_nothing(
+    tmp_path: Path,
+) -> None:
+    pq.write_table(pa.table({"x": [1.0]}), tmp_path / "in.parquet")
+    (tmp_path / "w.txt").write_text("2")
+    code = {"kind": "python", "class": "tests.kinds.torch_code:Digits"}
+    job = planned_job(tmp_path, {**code, "weight_files": [str(tmp_path / "w.txt")]})
+    (tmp_path / "w.txt").write_text("3")
+    with pytest.raises(InvalidSpec, match=r"model\.weight_files: .* holds another model than when"):
+        infer_stage(job, "cpu", 1)
 
 
 def planned_job(tmp_path: Path, model: dict[str, Any]) -> Job:

@@ -166,6 +166,12 @@ class Model(Kind):
         return True
 
     @property
+    def weights_places(self) -> list[str]:
+        """Where the weights lie: files, folders, or names of what is elsewhere."""
+        placed: str | list[str] | None = getattr(self, self.weights_field, None)
+        return [placed] if isinstance(placed, str) else [*(placed or [])]
+
+    @property
     def weights_bytes(self) -> int | None:
         """Bytes of the weights, where each row goes through all of them and they are at hand."""
         return None

@@ -52,6 +52,7 @@ class PythonModel(Model):
         description="Hand row ids over in the column __row; code that returns it may reorder "
         "rows and change input columns; children of one row stay in their order.",
     )
+    weights_field: ClassVar[str] = "weight_files"
     own_precision: ClassVar[str | None] = "your own code says its precision; leave it auto"
     batch_size: ClassVar[int | None] = 64
     calls_may_grow: ClassVar[bool] = True

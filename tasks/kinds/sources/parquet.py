@@ -56,9 +56,9 @@ class ParquetSource(Source):
     types: dict[str, CsvType] = Field(
         default={},
         description="Types of columns, in place of those that the first file has, as in price: "
-        "float64 where later files have fractions; also of columns that it lacks and a later one "
-        "has, which else are not read. A row whose value does not fit is set aside. What is "
-        "published keeps its types until a run with --replace-output.",
+        "float64 where later files have fractions; also, where `columns` is empty, of columns that "
+        "it lacks and a later one has, which else are not read. A row whose value does not fit is "
+        "set aside. What is published keeps its types until a run with --replace-output.",
     )
     split_above_mib: float = Field(
         default=128,
@@ -99,10 +99,11 @@ class ParquetSource(Source):
         return pins_of(with_given(pa.schema(fields), self.folder_types))
 
     def retyped(self, pins: dict[str, Any]) -> dict[str, Any]:
-        """See Source."""
+        """See Source; a column that was not read then is left to the next run."""
         if pins.get("schema") is None:
             return pins
-        return pins_of(with_given(schema_of(pins["schema"]), self.types))
+        found = schema_of(pins["schema"])
+        return pins_of(with_given(found, {n: t for n, t in self.types.items() if n in found.names}))
 
     @property
     def columns_inside(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,8 +28,9 @@ def types_of(
 
     Args:
         storage: where the files lie.
-        inputs: the files. Columns are added to data as time goes by, and names are sorted by it
-            more often than not: the last one is asked too for those that the first ones lack.
+        inputs: the files, of which those that are damaged tell nothing. Columns are added to data
+            as time goes by, and names are sorted by it more often than not: the last one is asked
+            too for those that the first ones lack.
         given: types that the spec names.
 
     Returns:
@@ -41,7 +43,8 @@ def types_of(
     types: dict[str, pa.DataType] = {}
     first: list[str] = []
     unseen = set(given)
-    for schema in schemas(storage, [*inputs[:FILES_TO_INFER], *inputs[FILES_TO_INFER:][-1:]]):
+    last = schemas(storage, inputs[FILES_TO_INFER:][-1:])
+    for schema in chain(islice(schemas(storage, inputs), FILES_TO_INFER), last):
         if not first:
             first = schema.names
             types = dict.fromkeys(first, pa.null()) | {n: ARROW[t] for n, t in given.items()}
