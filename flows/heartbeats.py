@@ -1,7 +1,7 @@
 """Signs of life of a flow run, by which a server's automations know that its process is there.
 
-Prefect sends some where a setting says so, which each process must have whose run is not to be
-taken for dead; and a flow then ends on a full second only, as its end waits for their thread.
+Prefect sends one every three minutes, or as often as a setting of each process says. A run that is
+well would be taken for dead where that is not what the automations go by.
 """
 
 from collections.abc import Iterator

@@ -145,6 +145,8 @@ def call(flow: Flow[Any, Report], *given: Any, **options: Any) -> Report:
     The server may be gone by then, or have been told to forget the flow run.
     """
     KEPT_REPORTS.clear()
+    # Flows of ours tell of themselves; for Prefect's thread that does, each waits up to a second.
+    get_current_settings().flows.heartbeat_frequency = None
     done: Callable[..., Report] = flow
     at_command = AT_COMMAND.set(True)
     try:

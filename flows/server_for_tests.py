@@ -56,25 +56,28 @@ def url_of(file: Path) -> str:
 def server_for_tests(database: Path) -> Iterator[None]:
     """A server for all flows of this process, which ends it.
 
+    Prefect gives no signs of life to it: each flow would otherwise end on a full second only.
+
     Args:
         database: what it begins with; is left as it is.
 
     Raises:
         Unreachable: it does not start.
     """
-    api = get_current_settings().api
-    before = api.url
+    settings = get_current_settings()
+    api, flows = settings.api, settings.flows
+    before = api.url, flows.heartbeat_frequency
     with TemporaryDirectory(prefix="prefect-") as folder:
         process, address = launched(Path(copyfile(database, Path(folder, "prefect.db"))))
         try:
             # In place: `temporary_settings` are not those of threads that a test starts.
-            api.url = f"{address}/api"
+            api.url, flows.heartbeat_frequency = f"{address}/api", None
             yield
             # They would go on telling a server that is gone.
             APILogWorker.drain_all()
             EventsWorker.drain_all()
         finally:
-            api.url = before
+            api.url, flows.heartbeat_frequency = before
             end(process)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from shutil import copyfile
 
 from prefect.events.worker import EventsWorker
-from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
 from deployments.stack.ports import any_free_port
 from deployments.stack.processes import await_ready, end, start
@@ -30,12 +30,13 @@ def stack_server(folder: Path, database: Path | None = None) -> Iterator[tuple[S
     service, log = prefect_server(folder, state), folder / "logs/server.log"
     process = start(service, log)
     holder = Holder.of(process.pid)
+    settings = {PREFECT_API_URL: state.api_url, PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
     try:
         await_ready(service, holder, log)
         # Whoever tells of events holds on to the server that there was, and waits at the end of
         # the tests for one that is gone.
         EventsWorker.drain_all()
-        with temporary_settings({PREFECT_API_URL: state.api_url}):
+        with temporary_settings(settings):
             yield state, log
             EventsWorker.drain_all()
     finally:

@@ -11,12 +11,14 @@ from prefect import flow
 from prefect.client.orchestration import get_client
 from prefect.events.worker import EventsWorker
 from prefect.runtime import flow_run
+from prefect.settings import get_current_settings
 
 from flows import heartbeats
 from flows.backfill import backfill
 from flows.batch_inference import batch_inference
 from flows.preview import preview
 from flows.redrive import redrive
+from flows.server_away import call
 from tests.flows.conftest import spec_of
 from tests.flows.jobs_cluster import await_that
 
@@ -46,7 +48,7 @@ def test_signs_of_life_come_until_the_run_has_ended(monkeypatch: pytest.MonkeyPa
     run = living()
     time.sleep(1.5)
     EventsWorker.drain_all()
-    await_that(lambda: len(heard(run)) >= 3, "no heartbeats")
+    await_that(lambda: len(heard(run)) >= 3, "no heartbeats", seconds=30)
     told = heard(run)
     with get_client(sync_client=True) as client:
         ended = client.read_flow_run(UUID(run))
@@ -64,4 +66,19 @@ def test_flows_that_publish_and_a_preview_give_them(numbers: Path) -> None:
     ]
     runs = [state.state_details.flow_run_id for state in states]
     EventsWorker.drain_all()
-    await_that(lambda: all(map(heard, map(str, runs))), "no heartbeats")
+    await_that(lambda: all(map(heard, map(str, runs))), "no heartbeats", seconds=30)
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_a_command_waits_for_no_thread_of_prefects_own_heartbeats() -> None:
+    @flow
+    def asked() -> dict[str, Any]:
+        return {"every": get_current_settings().flows.heartbeat_frequency}
+
+    every = get_current_settings().flows
+    every.heartbeat_frequency = 30
+    try:
+        assert asked() == {"every": 30}
+        assert call(asked) == {"every": None}
+    finally:
+        every.heartbeat_frequency = None
