@@ -57,8 +57,9 @@ class ParquetSource(Source):
         default={},
         description="Types of columns, in place of those that the first file has, as in price: "
         "float64 where later files have fractions; also, where `columns` is empty, of columns that "
-        "it lacks and a later one has, which else are not read. A row whose value does not fit is "
-        "set aside. What is published keeps its types until a run with --replace-output.",
+        "it lacks and a later one has, which else are not read; they are null where a file has "
+        "none. A row whose value does not fit is set aside. What is published keeps its types "
+        "until a run with --replace-output.",
     )
     split_above_mib: float = Field(
         default=128,
@@ -78,8 +79,8 @@ class ParquetSource(Source):
 
         Raises:
             InvalidSpec: one of `columns` is not in the first file, or a folder's column is; one of
-                `types` is in no file, or not read; a column that is read is there twice; or no
-                file lies in a folder of a folder's column.
+                `types` is not read; a column that is read is there twice; or no file lies in a
+                folder of a folder's column.
         """
         refuse_no_folder(inputs, self.folder_types)
         refuse_unread(self.types, self.columns)

@@ -7,7 +7,6 @@ from itertools import chain, islice
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import completed, has_null, text_for_none
 from tasks.kinds.sources.fitting import DATA_ERRORS, data_error
 from tasks.kinds.sources.given_types import ARROW, CsvType
@@ -36,9 +35,6 @@ def types_of(
     Returns:
         Types by name, empty where no file can be read, and the names of the first file's columns,
         each as often as it is there.
-
-    Raises:
-        InvalidSpec: a column that is given a type is in none of these files.
     """
     types: dict[str, pa.DataType] = {}
     first: list[str] = []
@@ -56,10 +52,11 @@ def types_of(
         if not unseen and not any(has_null(t) or is_of_one_shape(t) for t in types.values()):
             break
     if types and unseen:
-        many = f"none of the first {FILES_TO_INFER} files and the last"
-        asked = many if len(inputs) > FILES_TO_INFER + 1 else "no file"
-        problem = f"is a column of {asked}; the first has {', '.join(first)}: correct the name"
-        raise InvalidSpec.at("source.types", sorted(unseen)[0], problem)
+        # Files of one night may lack what those of another have: to refuse them would end it.
+        many = f"the first {FILES_TO_INFER} files and the last"
+        asked = many if len(inputs) > FILES_TO_INFER + 1 else "the files"
+        lacking = f"source.types: {asked} have no column {', '.join(sorted(unseen))}"
+        print(f"{lacking}, which is null there; the first has {', '.join(first)}", flush=True)
     return types, first
 
 
