@@ -1,5 +1,6 @@
 """Names and types of the columns of Parquet files: the first file's, or what a spec gives them."""
 
+import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
@@ -13,6 +14,8 @@ from tasks.kinds.sources.given_types import ARROW, CsvType
 from tasks.kinds.sources.stored_arrays import as_stored, for_both, is_of_one_shape, type_in_rows
 from tasks.protocol.object_stat import Stat
 from tasks.protocol.storage import FsspecStorage
+
+logger = logging.getLogger(__name__)
 
 FILES_TO_INFER = 10
 INT96_UNIT = "us"
@@ -55,8 +58,12 @@ def types_of(
         # Files of one night may lack what those of another have: to refuse them would end it.
         many = f"the first {FILES_TO_INFER} files and the last"
         asked = many if len(inputs) > FILES_TO_INFER + 1 else "the files"
-        lacking = f"source.types: {asked} have no column {', '.join(sorted(unseen))}"
-        print(f"{lacking}, which is null there; the first has {', '.join(first)}", flush=True)
+        logger.warning(
+            "source.types: %s have no column %s, which is null there; the first has %s",
+            asked,
+            ", ".join(sorted(unseen)),
+            ", ".join(first),
+        )
     return types, first
 
 

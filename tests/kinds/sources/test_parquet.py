@@ -180,14 +180,14 @@ def test_types_of_columns_that_are_not_read_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_column_with_a_type_that_no_file_has_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A night's files may lack what those of another have; and a name may be misspelt."""
     store(tmp_path, "a.parquet", {"x": [1], "y": [1]})
     rows = read_all(source(tmp_path, types={"xx": "string"}))
     assert rows == [{"x": 1, "y": 1, "xx": None}]
     said = "source.types: the files have no column xx, which is null there; the first has x, y"
-    assert said in capsys.readouterr().out
+    assert said in caplog.text
 
 
 def test_a_column_that_only_the_newest_of_many_files_has_can_be_read(tmp_path: Path) -> None:
