@@ -1,4 +1,4 @@
-"""What a command says: to a person at a terminal, where data does nothing, and to programs.
+"""What a command says: to a person, whose terminal data does nothing to, and to programs.
 
 Who is told may have gone, or its disk be full. What was done is done all the same, and the exit
 code says so.
@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 from rich import markup
 from rich.console import Console
@@ -23,12 +23,12 @@ class Terminal(Console):
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Show something, as far as it can be shown."""
-        with suppress(OSError):
+        with doing_without(self.file):
             super().print(*objects, **options)
 
     def on_broken_pipe(self) -> None:
         """Go on without: Rich would end the process, and close its standard output."""
-        self.quiet = True
+        give_up(self.file)
 
 
 def take_closed_streams() -> None:
@@ -52,7 +52,10 @@ def may_be_drawn_over() -> bool:
 console = Terminal(
     stderr=True, emoji=False, force_interactive=None if may_be_drawn_over() else False
 )
-"""Without emoji, since `:id:` in a path is a part of its name."""
+"""What goes on. Without emoji, since `:id:` in a path is a part of its name."""
+
+results = Terminal(emoji=False)
+"""What was asked for, on standard output; with --json beside `console`, see `kept_for_programs`."""
 
 SHOWN_AS_THEY_ARE = "\t\n"
 CONTROLS = {
@@ -92,7 +95,7 @@ def kept_for_programs() -> Iterator[None]:
     What models and steps print in this process is for people: a line that they leave open would
     become a part of the report's.
     """
-    if sys.stdout is None or sys.stderr is None:  # it was closed
+    if sys.stdout is None:  # it was closed
         yield
         return
     KEPT.append(out_of_reach(sys.stdout))
@@ -125,12 +128,17 @@ def print_json(report: dict[str, Any]) -> None:
 
 
 @contextmanager
-def doing_without(stream: TextIO) -> Iterator[None]:
+def doing_without(stream: IO[str]) -> Iterator[None]:
     """A block that writes to a stream, as far as that can be written to."""
     try:
         yield
     except OSError as error:
-        with suppress(OSError):  # what is left in it would fail once more at the end, as exit 120
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        give_up(stream)
         if stream is not sys.stderr:
-            say(f"what --json asks for is lost: standard output: {error.strerror}")
+            say(f"what was found is lost: standard output: {error.strerror}")
+
+
+def give_up(stream: IO[str]) -> None:
+    """Write to a stream no more: what is left in it would fail anew at the end, as exit 120."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

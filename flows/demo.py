@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from flows.console import console, escape, print_json
+from flows.console import console, escape, print_json, results
 from flows.demo_data import DemoData, prepare_digits
 from flows.flow_commands import run_flow
 from flows.printed_report import print_report
@@ -41,14 +41,14 @@ def run_demo(folder: Path, as_json: bool) -> None:
 
 def tell(data: DemoData, figures: dict[str, Any]) -> None:
     """The demo's last page."""
-    print_report(console, figures)
+    print_report(results, figures)
     for row in figures["set_aside"]:
         line = f"  set aside: {row['source']}: {row['error_message']}"
-        console.print(escape(line), soft_wrap=True, highlight=False)
+        results.print(escape(line), soft_wrap=True, highlight=False)
     if figures["accuracy"] is not None:
         share = f"{figures['accuracy']:.1%}"
-        console.print(f"[bold]accuracy[/] on images the model has never seen: {share}")
-    console.print(
+        results.print(f"[bold]accuracy[/] on images the model has never seen: {share}")
+    results.print(
         "[bold]next[/] run it again, and see that nothing is done twice:\n"
         f"  {escape(sys.argv[0])} run {escape(str(data.spec))}\n"
         "or add images of your own to the folder, and see that only they are done:\n"

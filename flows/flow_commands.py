@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.command_spec import load_at, sink_at, time_meant, warn_of_no_use
-from flows.console import console, escape, print_json
+from flows.console import console, escape, print_json, results
 from flows.printed_report import left_by, print_periods, print_report
 from tasks.errors import HeldBack
 from tasks.kinds.clusters import InlineCluster
@@ -78,7 +78,7 @@ def call_flow(spec: BatchInferenceSpec, as_json: bool, **options: Any) -> None:
         options: the flow's other parameters.
     """
     report = run_flow(spec, **options)
-    print_report(console, report)
+    print_report(results, report)
     if as_json:
         print_json(report)
 
@@ -100,10 +100,10 @@ def call_redrive(
     with at_terminal():
         report = call(redrive, spec, restart, time_then)
     if report["published"]:
-        print_report(console, report, skipped="changed or gone since")
+        print_report(results, report, skipped="changed or gone since")
     else:
         line = f"nothing to do: no row of {report['output']} can be run again{left_by(report)}"
-        console.print(escape(line), soft_wrap=True, highlight=False)
+        results.print(escape(line), soft_wrap=True, highlight=False)
     if as_json:
         print_json(report)
 
@@ -131,7 +131,7 @@ def call_preview(
     imports = () if on_cluster else spec.model.slow_imports
     with at_terminal(imports, stopped="stopped; nothing was published"):
         found = call(preview, spec, rows, time_then, on_cluster)
-    print_preview(console, found)
+    print_preview(results, found)
     if as_json:
         print_json(found)
     if reasons := found["would_be_held_back"]:
@@ -174,7 +174,7 @@ def call_search(
 
     with server_at_hand(() if asked.media == "vector" else spec.model.slow_imports):
         found = call(search, spec, query, **options)
-    print_matches(console, found)
+    print_matches(results, found)
     if as_json:
         print_json(found)
 
@@ -227,6 +227,6 @@ def call_backfill(
     portions(spec, start, end, every)  # what is wrong with the call is said before a flow starts
     with at_terminal():
         report = call(backfill, spec, start, end, every, **options)
-    print_periods(console, report)
+    print_periods(results, report)
     if as_json:
         print_json(report)

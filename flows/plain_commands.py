@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from flows.command_spec import load_at
-from flows.console import console, escape, print_json
+from flows.console import console, escape, print_json, results
 from flows.printed_report import print_check, print_orphans, print_output_status
 from tasks.access import access_told
 from tasks.cleaning import find_orphans, remove
@@ -40,15 +40,15 @@ def check_spec_file(
     wrong: list[BatchInferenceError] = []
     for check in (*CHECKS, Check("inputs", inputs_to_do), nodes):
         if wrong and check.name in ("inputs", "nodes"):
-            print_check(console, check.name, "dim", "-", "not looked at")
+            print_check(results, check.name, "dim", "-", "not looked at")
             continue
         try:
             with access_told(spec):
                 found = check.run(spec)
-            print_check(console, check.name, "green", "ok", found)
+            print_check(results, check.name, "green", "ok", found)
         except BatchInferenceError as error:
             wrong.append(error)
-            print_check(console, check.name, "red", "wrong", str(error))
+            print_check(results, check.name, "red", "wrong", str(error))
     if wrong:
         raise wrong[0]
 
@@ -100,7 +100,7 @@ def print_status(
     if as_json:
         print_json(body)
     else:
-        print_output_status(console, body)
+        print_output_status(results, body)
 
 
 def clean_output(
@@ -123,7 +123,7 @@ def clean_output(
     if as_json:
         print_json({"deleted": delete, "orphans": [asdict(each) for each in orphans]})
         return
-    print_orphans(console, spec.sink.path, orphans, deleted=delete)
+    print_orphans(results, spec.sink.path, orphans, deleted=delete)
 
 
 def cancel_jobs(spec_file: Path, overrides: list[str] | None, scheduled_time: str | None) -> None:
@@ -137,15 +137,15 @@ def cancel_jobs(spec_file: Path, overrides: list[str] | None, scheduled_time: st
     with at_output(spec):
         told = tell_to_stop(spec)
     for job in told.stopped:
-        console.print(f"stopped attempt {job.attempt} of run {job.run_id}; run again to resume it")
+        results.print(f"stopped attempt {job.attempt} of run {job.run_id}; run again to resume it")
     for job in told.unseen:
         name = f"attempt {job.attempt} of run {job.run_id}"
-        console.print(f"told {name} to stop; it is not seen at work", soft_wrap=True)
+        results.print(f"told {name} to stop; it is not seen at work", soft_wrap=True)
     for job in told.ended:
         name = f"attempt {job.attempt} of run {job.run_id}, which has ended"
-        console.print(f"no other job will follow {name}; run again to resume it", soft_wrap=True)
+        results.print(f"no other job will follow {name}; run again to resume it", soft_wrap=True)
     if told.errors:
         raise told.errors[0]
     if not (told.stopped or told.unseen or told.ended):
         unseen = "a run that is still being planned is not seen, and ends by Ctrl-C or in Prefect"
-        console.print(f"no job is at work on {spec.sink.path}; {unseen}", soft_wrap=True)
+        results.print(f"no job is at work on {spec.sink.path}; {unseen}", soft_wrap=True)

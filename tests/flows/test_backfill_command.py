@@ -48,7 +48,7 @@ def test_every_verb_takes_the_scheduled_time(
     spec = write_spec(tmp_path)
     at = ("--scheduled-time", "2026-01-03T02:00")
     assert call(monkeypatch, "check", spec, *at) == 0
-    assert "1 to do, 0 published already" in capsys.readouterr().err
+    assert "1 to do, 0 published already" in capsys.readouterr().out
     assert call(monkeypatch, "run", spec, *at, "--json") == 0
     said = capsys.readouterr()
     report = json.loads(said.out.splitlines()[-1])
@@ -61,7 +61,7 @@ def test_every_verb_takes_the_scheduled_time(
     assert call(monkeypatch, "status", spec, "--scheduled-time", "2026-01-02", "--json") == 0
     assert json.loads(capsys.readouterr().out)["rows"] == 0
     assert call(monkeypatch, "cancel", spec, *at) == 0
-    assert "no job is at work on " in capsys.readouterr().err
+    assert "no job is at work on " in capsys.readouterr().out
     # Today there is nothing.
     assert call(monkeypatch, "run", spec) == 2
     assert "is not there" in capsys.readouterr().err

@@ -397,7 +397,7 @@ def test_status_shows_a_path_as_it_is(
     path = str(numbers.parent / "of:id:all" / ("days" * 50))
     spec = write_spec(numbers.parent, sink={"kind": "parquet", "path": path})
     assert call(monkeypatch, "status", str(spec)) == 0
-    assert path in capsys.readouterr().err
+    assert path in capsys.readouterr().out
 
 
 def test_status_tells_of_a_run_whose_job_no_cluster_knows(
@@ -415,7 +415,7 @@ def test_status_tells_of_a_run_whose_job_no_cluster_knows(
         assert said["runs"] == [one] * told
         assert [each["run_id"] for each in said["unfinished"]] == [planned.run.run_id] * (1 - told)
         assert call(monkeypatch, "status", str(file)) == 0
-        lines = capsys.readouterr().err.splitlines()[-3:]
+        lines = capsys.readouterr().out.splitlines()[-3:]
         run = f"run {planned.run.run_id}, "
         assert lines == [
             "jobs            none",
@@ -450,7 +450,7 @@ def test_run_rerun_limit_check_status(
 
     assert run("run", spec, "--limit", "250", "--output", small)["rows"]["written"] == 250
     assert call(monkeypatch, "check", spec) == 0
-    assert "10 to do, 0 published already; columns " in capsys.readouterr().err
+    assert "10 to do, 0 published already; columns " in capsys.readouterr().out
     first = run("run", spec)
     assert (first["published"], first["version"], first["rows"]["written"]) == (True, 1, 1000)
     assert 0 < first["seconds"]["prefect"] < 60
@@ -608,7 +608,7 @@ def test_cancel_says_what_has_become_of_each_job(
     planned = make_plan(load_at(file, None, None))
     jobs = [new_job(planned, left_to_do(planned, tried=False), attempt) for attempt in (1, 2, 3)]
     assert call(monkeypatch, "cancel", str(file)) == 0
-    said = capsys.readouterr().err
+    said = capsys.readouterr().out
     told = f"told attempt 3 of run {jobs[2].run_id} to stop; it is not seen at work"
     assert said.splitlines() == [told]
     assert all(Path(job.stopped_file).exists() for job in jobs)
@@ -621,13 +621,12 @@ def test_cancel_says_what_has_become_of_each_job(
 
     monkeypatch.setattr(stopping, "cluster_of", lambda _: SimpleNamespace(attach=attach))
     assert call(monkeypatch, "cancel", str(file)) == 0
-    assert capsys.readouterr().err.startswith("stopped attempt 3 of run ")
+    assert capsys.readouterr().out.startswith("stopped attempt 3 of run ")
     answers[3] = False
     assert call(monkeypatch, "cancel", str(file)) == 1
-    assert capsys.readouterr().err.splitlines() == [
-        told,
-        "Unreachable: cluster.address: gone with 3",
-    ]
+    printed = capsys.readouterr()
+    assert printed.out.splitlines() == [told]
+    assert printed.err.splitlines() == ["Unreachable: cluster.address: gone with 3"]
 
 
 def test_importing_the_flow_loads_nothing_heavy() -> None:

@@ -26,7 +26,7 @@ def test_paths_and_commands_are_said_as_they_are(
     }
     monkeypatch.setattr(sys, "argv", [".venv/bin/batch-inference", "demo"])
     tell(data, figures)
-    lines = [line.strip() for line in capsys.readouterr().err.splitlines()]
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert f".venv/bin/batch-inference run {data.spec}" in lines
     assert f"set aside: {broken['source']}: the file is cut off [x]" in lines
     assert str(data.held_out) in lines

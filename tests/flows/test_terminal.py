@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -95,8 +96,34 @@ def test_what_was_done_is_done_where_no_program_can_be_told(numbers: Path, place
     with unwritable(place) as out:
         done = status_of(numbers, "spec.yaml", stdout=out, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 0
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("what --json asks for is lost: standard output: ")
+    (line,) = done.stderr.splitlines()[-1:]
+    assert line.startswith("what was found is lost: standard output: ")
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("a pipe that nobody reads", ""),  # as `| head` leaves it
+        ("a full disk", "what was found is lost: standard output: No space left on device\n"),
+    ],
+)
+def test_what_was_done_is_done_where_nobody_can_be_told(
+    numbers: Path, place: str, said: str
+) -> None:
+    with unwritable(place) as out:
+        done = status_of(numbers, "spec.yaml", "", stdout=out, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (0, said)
+
+
+def test_what_was_asked_for_goes_to_standard_output(numbers: Path) -> None:
+    """Where a program is told something, a person is told on standard error."""
+    told = status_of(numbers, "spec.yaml", "", capture_output=True, text=True)
+    assert (told.returncode, told.stderr) == (0, "")
+    assert re.search(r"^rows +0$", told.stdout, re.MULTILINE)
+    beside = status_of(numbers, "spec.yaml", capture_output=True, text=True)
+    assert json.loads(beside.stdout)["rows"] == 0
+    closed = status_of(numbers, "spec.yaml", "--json 2>&-", capture_output=True, text=True)
+    assert closed.stdout == beside.stdout
 
 
 def test_what_is_wrong_is_told_a_program_on_standard_output(numbers: Path) -> None:
@@ -146,12 +173,14 @@ def unwritable(place: str) -> Iterator[IO[bytes]]:
         yield full if place == "a full disk" else pipe
 
 
-def status_of(numbers: Path, file: str, **options: Any) -> "subprocess.CompletedProcess[Any]":
+def status_of(
+    numbers: Path, file: str, options: str = "--json", **streams: Any
+) -> "subprocess.CompletedProcess[Any]":
     """The status of a spec, asked for in a process of its own."""
     fields = spec_of(numbers).model_dump(mode="json", by_alias=True)
     (numbers.parent / "spec.yaml").write_text(yaml.safe_dump(fields))
-    command = [str(Path(sys.executable).with_name("batch-inference")), "status", file, "--json"]
-    return subprocess.run(command, env=buffered(), cwd=numbers.parent, **options)
+    command = f"{Path(sys.executable).with_name('batch-inference')} status {file} {options}"
+    return subprocess.run(command, shell=True, env=buffered(), cwd=numbers.parent, **streams)
 
 
 def buffered() -> dict[str, str]:

@@ -79,8 +79,8 @@ class ParquetSource(Source):
 
         Raises:
             InvalidSpec: one of `columns` is not in the first file, or a folder's column is; one of
-                `types` is not read; a column that is read is there twice; or no file lies in a
-                folder of a folder's column.
+                `types` is not read, or is a column's but for case; a column that is read is there
+                twice; or no file lies in a folder of a folder's column.
         """
         refuse_no_folder(inputs, self.folder_types)
         refuse_unread(self.types, self.columns)

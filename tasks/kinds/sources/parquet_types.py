@@ -2,12 +2,13 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import completed, has_null, text_for_none
 from tasks.kinds.sources.fitting import DATA_ERRORS, data_error
 from tasks.kinds.sources.given_types import ARROW, CsvType
@@ -38,6 +39,9 @@ def types_of(
     Returns:
         Types by name, empty where no file can be read, and the names of the first file's columns,
         each as often as it is there.
+
+    Raises:
+        InvalidSpec: a name given a type is a column's but for its case or blanks.
     """
     types: dict[str, pa.DataType] = {}
     first: list[str] = []
@@ -55,6 +59,7 @@ def types_of(
         if not unseen and not any(has_null(t) or is_of_one_shape(t) for t in types.values()):
             break
     if types and unseen:
+        refuse_other_case(unseen, first)
         # Files of one night may lack what those of another have: to refuse them would end it.
         many = f"the first {FILES_TO_INFER} files and the last"
         asked = many if len(inputs) > FILES_TO_INFER + 1 else "the files"
@@ -65,6 +70,15 @@ def types_of(
             ", ".join(first),
         )
     return types, first
+
+
+def refuse_other_case(names: Iterable[str], columns: Iterable[str]) -> None:
+    """See that no name would be a column's if case and blanks did not count."""
+    spelt = {each.strip().casefold(): each for each in columns}
+    for name in sorted(names):
+        if meant := spelt.get(name.strip().casefold()):
+            problem = f"is a column of none of the files: did you mean {meant!r}?"
+            raise InvalidSpec.at("source.types", name, problem)
 
 
 def schemas(storage: FsspecStorage, inputs: Sequence[Stat]) -> Iterator[pa.Schema]:

@@ -190,6 +190,17 @@ def test_a_column_with_a_type_that_no_file_has_is_told(
     assert said in caplog.text
 
 
+def test_a_type_for_a_column_in_another_case_is_refused(tmp_path: Path) -> None:
+    """It would be a second column, of nulls."""
+    store(tmp_path, "a.parquet", {"Price": [1]})
+    said = r"source\.types: 'price' is a column of none of the files: did you mean 'Price'\?"
+    with pytest.raises(InvalidSpec, match=said):
+        read_all(source(tmp_path, types={"price": "string"}))
+    store(tmp_path, "b.parquet", {"Price": [2], "price": ["2"]})
+    rows = read_all(source(tmp_path, types={"price": "string"}))
+    assert [row["price"] for row in rows] == [None, "2"]
+
+
 def test_a_column_that_only_the_newest_of_many_files_has_can_be_read(tmp_path: Path) -> None:
     for day in range(10, 23):
         store(tmp_path, f"{day}.parquet", {"x": [day]} | ({"new": ["n"]} if day == 22 else {}))
