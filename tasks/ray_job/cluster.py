@@ -20,11 +20,12 @@ from tasks.ray_job.counts import Counts, Report, Snapshot, is_begun_anew, togeth
 from tasks.ray_job.deterministic_replay import forget_notes
 from tasks.ray_job.excluded_nodes import elsewhere, leaving_out, raise_of_node
 from tasks.ray_job.executor_polling import PollInterval
-from tasks.ray_job.executor_status import Aloud, status_of, workers_now
+from tasks.ray_job.executor_status import Aloud, replicas_begun, status_of, workers_now
 from tasks.ray_job.follower_heartbeat import Followed
 from tasks.ray_job.gpu_queue import await_turn, within_limit
 from tasks.ray_job.job import LOAD_SECONDS, Job
 from tasks.ray_job.local_autoscaling import LocalAutoscaler, leave_pool_alone
+from tasks.ray_job.lost_room import LostRoom
 from tasks.ray_job.metrics import CountingActor
 from tasks.ray_job.nodes import await_room, check_nodes, nodes_now
 from tasks.ray_job.occupancy import Occupancy
@@ -89,6 +90,8 @@ def run_on_ray(job: Job) -> None:
     progress = Progress(job, LastSnapshot(counts), len(shares), rows)
     tell_machines(job, progress.occupancy, nodes, gpus)
     Watch.progress, Watch.followed, Watch.pace = progress, followed, PollInterval()
+    Watch.room = LostRoom(job, gpus)
+    Watch.room.see(nodes)
     DataContext.get_current().execution_options.label_selector = elsewhere(job)
     replicas = plan_workers(job, gpus, rows)
     try:
@@ -235,6 +238,7 @@ class Watch(ExecutionCallback):
     pace: ClassVar[PollInterval] = PollInterval()
     growing: ClassVar[LocalAutoscaler | None] = None
     aloud: ClassVar[Aloud] = Aloud()
+    room: ClassVar[LostRoom | None] = None
 
     def on_execution_step(self, executor: Any) -> None:
         """Let those who watch have their turn."""
@@ -257,13 +261,26 @@ class Watch(ExecutionCallback):
         """Where the job stands; where nothing moves, it may have lost a node that it needs.
 
         It goes on where another one comes.
+
+        Raises:
+            NoProgress: it can go on in another attempt only.
         """
         found = status_of(executor)
         assert self.progress
-        job = self.progress.job
+        assert self.room
+        job, still = self.progress.job, now - self.progress.moved
         if not is_own_machine(job.spec):
-            self.progress.occupancy.grow(now, nodes_now)
-        if found.waits_for or now - self.progress.moved < STILL_SECONDS:
+            self.progress.occupancy.grow(now, self.nodes)
+        if found.waits_for or still < STILL_SECONDS:
             return found
-        asked = crowding(job.spec, nodes_now(), job.stages)
+        nodes = self.nodes()
+        self.room.look(nodes, replicas_begun(executor), still)
+        asked = crowding(job.spec, nodes, job.stages)
         return replace(found, waits_for=asked and f"cores beside the replicas: {asked}")
+
+    def nodes(self) -> list[Node]:
+        """Those there are, of which note is taken."""
+        found = nodes_now()
+        if self.room:
+            self.room.see(found)
+        return found

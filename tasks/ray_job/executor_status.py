@@ -61,6 +61,13 @@ def status_without_replicas(
     )
 
 
+def replicas_begun(executor: Any) -> int:
+    """Replicas that have had their model, and run or are started anew."""
+    pools = [each for each in executor._topology if isinstance(each, ActorPoolMapOperator)]
+    infos = [each.get_actor_info() for each in pools]
+    return sum(each.running + each.restarting for each in infos)
+
+
 def num_placed(operator: ActorPoolMapOperator) -> int:
     """Replicas that have a process, which loads the model or has it.
 
