@@ -109,6 +109,14 @@ class FakeModel:
         corners = [(100 * np.hstack([*draw])).tolist() for draw in draws]
         return [[[*map(np.float32, box)] for box in boxes] for boxes in corners]
 
+    def entities(self, seeds: list[int]) -> list[list[dict[str, Any]]]:
+        """One entity a row, of the first character."""
+        place = {"word": "fake", "start": np.int32(0), "end": np.int32(1)}
+        return [
+            [{"entity_group": label, "score": np.float32(score), **place}]
+            for ((score, label), *_) in self.rankings(seeds)
+        ]
+
     def best_labels(self, seeds: list[int]) -> list[Any]:
         """One label a row, or a list of them."""
         found = self.ranked_labels(seeds)
@@ -153,6 +161,7 @@ MAKERS: dict[str, Callable[[FakeModel, list[int]], Any]] = {
     "predicted_label": FakeModel.best_labels,
     "predicted_score": FakeModel.best_scores,
     "boxes": FakeModel.boxes,
+    "entities": FakeModel.entities,
     "labels": FakeModel.ranked_labels,
     "scores": FakeModel.ranked_scores,
     "embedding": FakeModel.embeddings,

@@ -13,17 +13,19 @@ from hypothesis import strategies as st
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.fake_model import FakeModel, faked
 from tasks.kinds.models import HuggingFaceModel, OnnxModel, PythonModel
-from tasks.kinds.models.hf.options import DEFAULT_COLUMNS, Task
+from tasks.kinds.models.hf.options import Task
+from tasks.kinds.models.hf.task_columns import READ
 from tasks.kinds.models.model import Placement
 from tasks.protocol.batch import ROW
 from tests.kinds import digits
 from tests.kinds.test_onnx import digits_model
 from tests.kinds.tiny_detectors import save_detr
+from tests.kinds.tiny_entities import save_ner
 from tests.kinds.tiny_models import images, png, predicted, rows_of, save_bert, save_gpt2, texts
 
 LISTS = st.lists(st.one_of(st.none(), st.integers(-9, 9)), min_size=1, max_size=9)
 OUTPUTS = ["predicted_label", "predicted_score", "embedding", "generated_text", "prediction"]
-OUTPUTS += ["boxes", "labels", "scores"]
+OUTPUTS += ["boxes", "labels", "scores", "entities"]
 
 
 @pytest.mark.parametrize(
@@ -32,6 +34,7 @@ OUTPUTS += ["boxes", "labels", "scores"]
         (save_bert, "text-classification", {}, {}),
         (save_bert, "text-classification", {"top_k": 2}, {"labels": ["a", "b", "c"]}),
         (save_bert, "feature-extraction", {"normalize": True}, {"width": 32}),
+        (save_ner, "token-classification", {}, {}),
         (save_gpt2, "text-generation", {"max_new_tokens": 4, "max_length": 60}, {}),
         (save_detr, "object-detection", {"threshold": 0.0, "max_detections": 2}, {}),
     ],
@@ -40,7 +43,7 @@ def test_the_columns_are_those_of_the_real_model(
     tmp_path: Path, save: Callable[[Path], Any], task: Task, options: Any, fake: dict[str, Any]
 ) -> None:
     save(tmp_path)
-    column = DEFAULT_COLUMNS[task]
+    column = READ[task]
     rows = rows_of(column, [png(each) for each in images(5)] if column == "image" else texts(5))
     real = predicted(tmp_path, task, rows, **options)
     model = HuggingFaceModel.model_validate(

@@ -2,16 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.hf.options import Task
 from tests.kinds.tiny_clip import save_clip
 from tests.kinds.tiny_detectors import save_detr
+from tests.kinds.tiny_entities import save_ner
 from tests.kinds.tiny_models import images, png, rows_of, save_bert, save_gpt2, save_vit, texts
 from tests.kinds.tiny_speech import save_whisper, sounds
 from tests.kinds.tiny_writers import save_t5
@@ -41,6 +44,7 @@ FEW_TOKENS = {"max_new_tokens": 5}
 TINY_TASKS = (
     TinyTask("feature-extraction", save_bert, texts(60)),
     TinyTask("text-classification", save_bert, texts(60)),
+    TinyTask("token-classification", save_ner, texts(60)),
     TinyTask("feature-extraction", save_clip, texts(60)),
     TinyTask("image-feature-extraction", save_vit, [*map(png, images(40))]),
     TinyTask("image-feature-extraction", save_clip, [*map(png, images(40))]),
@@ -74,5 +78,8 @@ def assert_alike(ours: pa.Table, theirs: pa.Table, tolerance: float) -> None:
         elif name in ("boxes", "scores"):
             for mine, its in zip(one, other, strict=True):
                 np.testing.assert_allclose(mine, its, rtol=tolerance, atol=tolerance)
+        elif name == "entities":
+            for mine, its in zip(chain(*one), chain(*other), strict=True):
+                assert mine == its | {"score": pytest.approx(its["score"], abs=tolerance)}
         else:
             assert one == other

@@ -7,22 +7,21 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
-from tasks.kinds.models import output_names
 from tasks.kinds.models.exact_floats import keep_float32_whole
-from tasks.kinds.models.hf import chat, embedding, folder, hub, languages, processor_files, speech
+from tasks.kinds.models.hf import folder, hub, processor_files, speech
 from tasks.kinds.models.hf.checkpoint import Checkpoint
+from tasks.kinds.models.hf.option_checks import check_options
 from tasks.kinds.models.hf.options import (
-    CLASSIFICATION,
-    DEFAULT_COLUMNS,
     DETECTION,
-    EMBEDDING,
     GENERATION,
     IMAGE,
     SPEECH,
     TEXT,
+    TOKENS_APART,
     HuggingFaceOptions,
     KnownTask,
 )
+from tasks.kinds.models.hf.task_columns import ADDED, READ
 from tasks.kinds.models.input_types import refuse_other_than_images, refuse_other_than_text
 from tasks.kinds.models.llm.answer_schema import DESCRIPTION, AnswerSchema, AnswerSchemaField
 from tasks.kinds.models.llm.options import refuse_elsewhere
@@ -42,9 +41,9 @@ ONE_SHAPE: tuple[str, ...] = ("image-classification", "image-feature-extraction"
 class HuggingFaceModel(Model):
     """Classification, detection, embeddings, text generation and speech with transformers.
 
-    Adds `predicted_label` and `predicted_score`; or `embedding`; or `generated_text` and the
-    properties of `answer_schema`. Weights are read as safetensors, and Python code or pickled
-    objects of a checkpoint are never run.
+    Adds the columns that `task_columns` names, and a model that writes the properties of
+    `answer_schema`. Weights are read as safetensors, and Python code or pickled objects of a
+    checkpoint are never run.
     """
 
     model_config = ConfigDict(title="Hugging Face model")
@@ -117,7 +116,7 @@ class HuggingFaceModel(Model):
     @property
     def input_column(self) -> str:
         """The column that the model reads."""
-        return self.column or DEFAULT_COLUMNS[self.task]
+        return self.column or READ[self.task]
 
     @property
     def weights_bytes(self) -> int | None:
@@ -133,7 +132,7 @@ class HuggingFaceModel(Model):
     @property
     def least_rows_per_batch(self) -> int:
         """Texts are sorted by length, and of half as many a tenth more would be padding."""
-        is_quick = self.task in ("text-classification", "feature-extraction")
+        is_quick = self.task in TEXT and self.task not in GENERATION
         return 1_024 if is_quick else super().least_rows_per_batch
 
     @property
@@ -164,13 +163,7 @@ class HuggingFaceModel(Model):
     @property
     def output_columns(self) -> tuple[str, ...]:
         """What is added to a row."""
-        if self.task in CLASSIFICATION:
-            return output_names.LABELS
-        if self.task in EMBEDDING:
-            return output_names.EMBEDDING
-        if self.task in DETECTION:
-            return output_names.OBJECTS
-        return output_names.TEXT + AnswerSchema(self.answer_schema).names
+        return ADDED[self.task] + AnswerSchema(self.answer_schema).names
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -193,24 +186,7 @@ class HuggingFaceModel(Model):
             hub.check_name(self.name_or_path)
         else:
             folder.check_folder(self.name_or_path, found, self.task)
-            self.check_options()
-
-    def check_options(self) -> None:
-        """See that the model's files have what the options ask of them.
-
-        A tokenizer is loaded where only it can tell.
-
-        Raises:
-            InvalidSpec: says what they lack.
-        """
-        if self.task == "translation":
-            languages.check_languages(self.checkpoint, self.options)
-        if self.task in SPEECH:
-            speech.check_language(self.checkpoint, self.options.source_language)
-        if self.options.chat:
-            chat.check_template(self.checkpoint)
-        if self.task == "feature-extraction":
-            embedding.check_files(self.options, self.checkpoint)
+            check_options(self.checkpoint, self.task, self.options)
 
     def check_on_hub(self) -> None:
         """See that the model was made for the task and is whole, as `check` does of a folder.
@@ -229,7 +205,7 @@ class HuggingFaceModel(Model):
                 "has, or push them there with save_pretrained's push_to_hub"
             )
             raise InvalidSpec.at(hub.FIELD, self.name_or_path, problem)
-        self.check_options()
+        check_options(self.checkpoint, self.task, self.options)
 
     def fingerprint(self) -> str:
         """Hash of the folder's files, or the commit on the Hub.
@@ -280,6 +256,10 @@ class HuggingFaceModel(Model):
             build = predictors.BUILD_IMAGES[self.task]
             return build(self.checkpoint, placement, self.options, self.runtime)
         placement.runtimes.tell(predictors.eager_on(self.task, placement))
+        if self.task in TOKENS_APART:
+            from tasks.kinds.models.hf.entities import entity_finder
+
+            return entity_finder(self.checkpoint, placement, self.options, self.input_column)
         predict = predictors.BUILD[self.task](self.checkpoint, placement, self.options)
         return AnswerSchema(self.answer_schema).reading(predict)
 

@@ -6,6 +6,7 @@ from tasks.errors import InvalidSpec
 
 PREDICTION = ("prediction",)
 LABELS = ("predicted_label", "predicted_score")
+ENTITIES = ("entities",)
 OBJECTS = ("boxes", "labels", "scores")
 EMBEDDING = ("embedding",)
 TEXT = ("generated_text",)

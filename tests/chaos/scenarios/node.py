@@ -1,6 +1,7 @@
 """A node of a cluster dies, with its workers and its share of the object store."""
 
 import random
+import time
 from pathlib import Path
 
 import psutil
@@ -12,6 +13,10 @@ from tests.chaos.processes import MARK
 from tests.chaos.scenarios.killer import Killer, after_rows
 from tests.chaos.session import LOG, Session
 from tests.ray_cluster import ray_cluster
+
+
+GOES_ON_SECONDS = 300.0
+"""Half as long as a job may stand still: what is left has fewer cores than three replicas want."""
 
 
 def kill_node(raylet: int) -> int:
@@ -57,8 +62,11 @@ def node(session: Session, seed: int, *, files: int = 60) -> Outcome:
             if killer.until(after_rows(killer, dice.randrange(total // 8, total // 2))):
                 killed = kill_node(dice.choice(found.raylets))
                 print(f"  killed a node ({killed} processes)", flush=True)
+            begun = time.monotonic()
             killer.finish()
             problems = killer.problems
+            if (seconds := time.monotonic() - begun) > GOES_ON_SECONDS:
+                problems += (f"{seconds:.0f} s from the kill to the end",)
             if expected.total() != total:
                 problems += (f"{expected.total()} of {total} lines in the undisturbed run",)
             return judge(place, spec, expected, seed, 1, problems=problems)

@@ -22,6 +22,7 @@ CLASSIFIER = "ForSequenceClassification"
 ARCHITECTURES: dict[str, tuple[str, ...]] = {
     "image-classification": ("ForImageClassification",),
     "text-classification": (CLASSIFIER,),
+    "token-classification": ("ForTokenClassification",),
     "object-detection": ("ForObjectDetection",),
     "text-generation": ("ForCausalLM", "LMHeadModel", *GEMMAS),
     "automatic-speech-recognition": ("WhisperForConditionalGeneration",),

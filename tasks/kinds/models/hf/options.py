@@ -9,6 +9,7 @@ from tasks.kinds.form import EmptyText, FormModel
 Task = Literal[
     "image-classification",
     "text-classification",
+    "token-classification",
     "feature-extraction",
     "image-feature-extraction",
     "object-detection",
@@ -18,10 +19,11 @@ Task = Literal[
     "translation",
     "automatic-speech-recognition",
 ]
-OTHER_NAMES = {"sentiment-analysis": "text-classification"}
+OTHER_NAMES = {"sentiment-analysis": "text-classification", "ner": "token-classification"}
 """Of transformers' pipelines."""
 OwnPooling = Literal["mean", "cls", "lasttoken"]
 Pooling = Literal["auto", OwnPooling]
+Strategy = Literal["simple", "first", "average", "max", "none"]
 NEW_TOKENS = 128
 
 CLASSIFICATION = ("image-classification", "text-classification")
@@ -29,29 +31,18 @@ EMBEDDING = ("feature-extraction", "image-feature-extraction")
 SEQ2SEQ = ("text2text-generation", "summarization", "translation")
 """An encoder reads, a decoder writes; transformers 5 has no pipelines of these names any more."""
 GENERATION = ("text-generation", *SEQ2SEQ)
-TEXT = ("text-classification", "feature-extraction", *GENERATION)
+TOKENS_APART = ("token-classification",)
+WHOLE_TEXT = ("text-classification", "feature-extraction", *GENERATION)
+TEXT = (*TOKENS_APART, *WHOLE_TEXT)
 SPEECH = ("automatic-speech-recognition",)
 DETECTION = ("object-detection",)
 IMAGE = ("image-classification", "image-feature-extraction", *DETECTION)
-DEFAULT_COLUMNS: dict[Task, str] = {
-    "image-classification": "image",
-    "image-feature-extraction": "image",
-    "object-detection": "image",
-    "text-classification": "text",
-    "feature-extraction": "text",
-    "text-generation": "prompt",
-    "text2text-generation": "text",
-    "summarization": "text",
-    "translation": "text",
-    "automatic-speech-recognition": "audio",
-}
-
 BELONGS_TO: dict[str, tuple[str, ...]] = {
     "top_k": (*CLASSIFICATION, *GENERATION),
     "normalize": EMBEDDING,
     "pooling": EMBEDDING,
     "max_length": TEXT,
-    "prefix": TEXT,
+    "prefix": WHOLE_TEXT,
     "source_language": ("translation", *SPEECH),
     "target_language": ("translation",),
     "chat": ("text-generation",),
@@ -62,6 +53,7 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     "temperature": GENERATION,
     "top_p": GENERATION,
     "seed": GENERATION,
+    "aggregation_strategy": TOKENS_APART,
     "threshold": DETECTION,
     "max_detections": DETECTION,
 }
@@ -184,6 +176,14 @@ class HuggingFaceOptions(FormModel):
         default=None, description="Generation with do_sample: other seed, other texts. Empty: 0."
     )
 
+    aggregation_strategy: Strategy | None = Field(
+        default=None,
+        description="Tokens: how their labels become entities, as in transformers' pipelines. "
+        "simple, also where empty: tokens side by side of one label are one, B- begins another; "
+        "first, average, max: the same of whole words, each of which has the label of its first "
+        "token, of its tokens' mean scores, or of its surest token; none: each token is one, with "
+        "its label as it is, as for parts of speech. Tokens of the label O are left out.",
+    )
     threshold: float | None = Field(
         default=None,
         ge=0,

@@ -8,13 +8,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tasks.kinds.models.arrays import Index, column_of, slices
-from tasks.kinds.models.hf import sentence_files
+from tasks.kinds.models.hf import places, sentence_files
 from tasks.kinds.models.hf.chat import chat_tokens
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.context_length import longest_text
 from tasks.kinds.models.hf.options import (
     GENERATION,
     SEQ2SEQ,
+    TOKENS_APART,
     HuggingFaceOptions,
     Task,
 )
@@ -49,6 +50,7 @@ def tokens_function(
     too_long = TooLong(tokenizer, room, task, options)
     # Writers read none, and of chats there are none.
     has_types = "token_type_ids" in tokenizer.model_input_names and task not in GENERATION
+    asked = places.ASKED if task in TOKENS_APART else {}
 
     def encode(rows: pa.Table) -> dict[str, list[list[int]]]:
         if options.chat:
@@ -56,7 +58,9 @@ def tokens_function(
             return {"input_ids": chat_tokens(tokenizer, conversations, room)}
         firsts, *seconds = (texts_of(rows, each) for each in columns)
         texts = [[prefix + text for text in firsts], *seconds]
-        encoded = dict(tokenizer(*texts, truncation=True, max_length=room)) if firsts else {}
+        encoded = {}
+        if firsts:
+            encoded = dict(tokenizer(*texts, truncation=True, max_length=room, **asked))
         too_long.look_at(texts, encoded.get("input_ids", []))
         return encoded
 
@@ -66,7 +70,7 @@ def tokens_function(
         if has_types:
             types = pa.array(encoded["token_type_ids"], pa.list_(pa.int32()))
             rows = rows.append_column(TYPES, types)
-        return rows
+        return places.with_places(rows, encoded) if asked else rows
 
     return preprocess
 
@@ -201,6 +205,10 @@ class Ragged:
     def own_values(self) -> npt.NDArray[np.int32]:
         """Those of all rows, without others that lie in the same memory."""
         return self.values[self.offsets[0] : self.offsets[-1]]
+
+    def row(self, at: int) -> npt.NDArray[np.int32]:
+        """One row."""
+        return self.values[self.offsets[at] : self.offsets[at + 1]]
 
     def padded(self, index: Index, padding: int, left: bool, width: int = 1) -> np.ndarray:
         """Some rows as a rectangle, at least so wide."""

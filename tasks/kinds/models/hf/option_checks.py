@@ -1,0 +1,25 @@
+"""What a model's files must have for its task and options."""
+
+from tasks.kinds.models.hf import chat, embedding, languages, places, speech
+from tasks.kinds.models.hf.checkpoint import Checkpoint
+from tasks.kinds.models.hf.options import SPEECH, TOKENS_APART, HuggingFaceOptions, Task
+
+
+def check_options(checkpoint: Checkpoint, task: Task, options: HuggingFaceOptions) -> None:
+    """See that the files have what the options ask of them.
+
+    A tokenizer is loaded where only it can tell.
+
+    Raises:
+        InvalidSpec: says what they lack.
+    """
+    if task == "translation":
+        languages.check_languages(checkpoint, options)
+    if task in SPEECH:
+        speech.check_language(checkpoint, options.source_language)
+    if task in TOKENS_APART:
+        places.check_tokenizer(checkpoint)
+    if options.chat:
+        chat.check_template(checkpoint)
+    if task == "feature-extraction":
+        embedding.check_files(options, checkpoint)

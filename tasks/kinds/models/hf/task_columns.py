@@ -1,0 +1,27 @@
+"""Which columns each task reads and adds, where a spec names none."""
+
+from tasks.kinds.models.hf.options import Task
+from tasks.kinds.models.output_names import EMBEDDING, ENTITIES, LABELS, OBJECTS, TEXT
+
+READ: dict[Task, str] = {
+    "image-classification": "image",
+    "image-feature-extraction": "image",
+    "object-detection": "image",
+    "text-classification": "text",
+    "token-classification": "text",
+    "feature-extraction": "text",
+    "text-generation": "prompt",
+    "text2text-generation": "text",
+    "summarization": "text",
+    "translation": "text",
+    "automatic-speech-recognition": "audio",
+}
+ADDED: dict[Task, tuple[str, ...]] = {
+    **dict.fromkeys(READ, TEXT),
+    "image-classification": LABELS,
+    "image-feature-extraction": EMBEDDING,
+    "object-detection": OBJECTS,
+    "text-classification": LABELS,
+    "token-classification": ENTITIES,
+    "feature-extraction": EMBEDDING,
+}

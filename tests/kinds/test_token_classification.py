@@ -1,0 +1,100 @@
+"""Entities are those of transformers' own pipeline, whatever else is in the batch."""
+
+import random
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.models import HuggingFaceModel
+from tasks.kinds.models.hf import places
+from tasks.kinds.models.hf.entities import ENTITIES
+from tests.kinds.tiny_entities import NAMES, SENTENCES, TOKENIZERS, save_ner, save_trained
+from tests.kinds.tiny_models import predicted, rows_of
+
+TASK = "token-classification"
+STRATEGIES = ("simple", "first", "average", "max", "none")
+
+
+def lines() -> list[str]:
+    """Sentences and pieces of them, of all lengths, some with blanks around and in their midst."""
+    dice, words = random.Random(0), " ".join(SENTENCES).split(" ")
+    drawn = [" ".join(dice.sample(words, dice.randrange(1, 15))) for _ in range(50)]
+    return [*SENTENCES, *drawn, "", " ", "  a  b ", "\N{CAT FACE}", "the end "]
+
+
+@pytest.fixture(scope="module", params=TOKENIZERS)
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A labeller."""
+    made = tmp_path_factory.mktemp("labeller")
+    save_trained(made, request.param)
+    return made
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_they_are_those_of_the_pipeline(folder: Path, strategy: str) -> None:
+    from transformers import pipeline
+
+    library: Any = pipeline(TASK, str(folder), aggregation_strategy=strategy, device="cpu")
+    rows = rows_of("text", lines())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of tokenizers that know no words
+        found = predicted(folder, TASK, rows, aggregation_strategy=strategy)
+        wanted = [library(text) if text else [] for text in lines()]
+    assert found["entities"].type == ENTITIES
+    for text, ours, theirs in zip(lines(), found["entities"].to_pylist(), wanted, strict=True):
+        assert ours == [
+            {
+                "entity_group": each.get("entity_group") or each["entity"],
+                "score": pytest.approx(float(each["score"]), abs=1e-5),
+                **{name: each[name] for name in ("word", "start", "end")},
+            }
+            for each in theirs
+        ], text
+    groups = {each["entity_group"] for row in found["entities"].to_pylist() for each in row}
+    known = {*NAMES} - {"O"} if strategy == "none" else {"PER", "LOC", "MISC"}
+    assert groups
+    assert groups <= known
+
+
+def test_a_text_is_the_same_alone_and_of_no_text_there_is_nothing(folder: Path) -> None:
+    rows = rows_of("text", lines())
+    together = predicted(folder, TASK, rows)["entities"].to_pylist()
+    alone = predicted(folder, TASK, rows, batch_size=1)["entities"].to_pylist()
+    for one, other in zip(together, alone, strict=True):
+        assert one == [each | {"score": pytest.approx(each["score"], abs=1e-5)} for each in other]
+    assert predicted(folder, TASK, rows[:0])["entities"].type == ENTITIES
+
+
+def test_names_of_the_pipeline_are_known(tmp_path: Path) -> None:
+    save_ner(tmp_path)
+    with pytest.raises(ValueError, match="it is another name of token-classification: write that"):
+        HuggingFaceModel.model_validate({"task": "ner", "name_or_path": str(tmp_path)})
+    given = {"task": TASK, "name_or_path": str(tmp_path)}
+    with pytest.raises(ValueError, match=r"options\.prefix: 'a' belongs to .*, not to token"):
+        HuggingFaceModel.model_validate(given | {"options": {"prefix": "a"}})
+    with pytest.raises(InvalidSpec, match=r"holds BertForTokenClassification; text-classification"):
+        HuggingFaceModel.model_validate(given | {"task": "text-classification"}).check()
+    model = HuggingFaceModel.model_validate(given)
+    model.check()
+    assert (model.input_columns, model.output_columns) == (["text"], ("entities",))
+
+
+def test_a_tokenizer_that_does_not_say_where_its_tokens_stand_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_ner(tmp_path)
+    model = HuggingFaceModel.model_validate({"task": TASK, "name_or_path": str(tmp_path)})
+    monkeypatch.setattr("transformers.PreTrainedTokenizerFast.is_fast", False)
+    with pytest.raises(InvalidSpec, match="does not say where in a text its tokens stand"):
+        model.check()
+
+
+def test_places_are_characters_and_those_of_added_tokens_none(tmp_path: Path) -> None:
+    save_ner(tmp_path)
+    model = HuggingFaceModel.model_validate({"task": TASK, "name_or_path": str(tmp_path)})
+    rows = model.preprocessor()(rows_of("text", pa.array(["\N{CAT FACE} a"])))
+    assert rows[places.PLACES].to_pylist() == [[-1, -1, 0, 1, 2, 3, -1, -1]]
