@@ -14,7 +14,6 @@ from tests.chaos.scenarios.killer import Killer, after_rows
 from tests.chaos.session import LOG, Session
 from tests.ray_cluster import ray_cluster
 
-
 GOES_ON_SECONDS = 300.0
 """Half as long as a job may stand still: what is left has fewer cores than three replicas want."""
 
