@@ -86,7 +86,7 @@ class Scene:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """The model predicts nothing and slow records wait, so that the job is at work until then."""
+        """Model and slow records wait, so that whoever comes back finds the job at work."""
         sign = self.place.log / "held"
         sign.touch()
         try:
