@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+from pydantic import BaseModel
 
 from flows.testing import RunSpec
 from tasks.errors import BatchInferenceError
@@ -111,6 +112,27 @@ def test_tickets_become_columns(run_spec: RunSpec, server: LlmServer) -> None:
     first = "A customer of the product mug 0 writes:\n\nticket 0: it broke"
     assert sum(text.startswith(first) for text in server.texts) == 1
     assert set(server.texts.values()) == {1}, "a bad answer is paid for once"
+
+
+class Customer(BaseModel):
+    name: str
+
+
+class Ticket(BaseModel):
+    customer: Customer
+    others: list[Customer] = []
+
+
+@pytest.mark.prefect
+def test_a_schema_of_models_within_models(run_spec: RunSpec, server: LlmServer) -> None:
+    """Pydantic names them by "$ref", as Prefect does its blocks."""
+    answer = {"customer": {"name": "A"}, "others": [{"name": "B"}]}
+    server.behave = lambda texts, before: writing(
+        {"prompt": texts[0]}, {"message": {"content": json.dumps(answer)}}
+    )
+    schema = f"model.answer_schema={json.dumps(Ticket.model_json_schema())}"
+    done = run_spec(SPEC, *at(server), schema, rows=ROWS[:3])
+    assert done.table.select(["customer", "others"]).to_pylist() == [answer] * 3
 
 
 @pytest.mark.prefect

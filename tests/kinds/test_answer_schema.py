@@ -96,6 +96,35 @@ def test_a_schemas_values_have_a_columns_type(schema: dict[str, Any], expected: 
     assert Part(schema, schema).column_type() == expected
 
 
+TEXT = {"type": "string", "maxLength": 9, "title": "Text"}
+
+
+@pytest.mark.parametrize(
+    ("part", "in_place"),
+    [
+        ({"$ref": "#/$defs/text"}, TEXT),
+        ({"$ref": "#/$defs/text", "title": "A"}, {**TEXT, "title": "A"}),
+        ({"$ref": "#/$defs/text", "minLength": 2}, {**TEXT, "minLength": 2}),
+        ({"$ref": "#/$defs/text", "maxLength": 2}, {"maxLength": 2, "allOf": [TEXT]}),
+        ({"items": {"$ref": "#/$defs/texts"}}, {"items": {"items": TEXT}}),
+        (
+            {"anyOf": [{"$ref": "#/$defs/text"}, {"type": "null"}]},
+            {"anyOf": [TEXT, {"type": "null"}]},
+        ),
+    ],
+)
+def test_what_references_lead_to_stands_in_their_places(part: Any, in_place: Any) -> None:
+    """Prefect would take them for blocks of its own."""
+    kinds = {"text": TEXT, "texts": {"items": {"$ref": "#/$defs/text"}}}
+    schema = {**of(a=part), "$defs": kinds}
+    model = HttpModel(url="http://x/v1", model="m", answer_schema=schema)
+    assert model.answer_schema == of(a=in_place)
+    assert (
+        model.output_columns
+        == HttpModel(url="http://x/v1", model="m", answer_schema=of(a=in_place)).output_columns
+    )
+
+
 def test_a_property_may_be_named_as_a_reference_is() -> None:
     schema = AnswerSchema(of(**{"$ref": {"type": "string"}}))
     schema.check()

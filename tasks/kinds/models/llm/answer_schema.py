@@ -14,12 +14,11 @@ from pydantic import AfterValidator
 from tasks.kinds.models.arrays import Columns, with_columns
 from tasks.kinds.models.llm.answers import GENERATED, SERVED, Generated
 from tasks.kinds.models.llm.row_answers import Memory, Outcome
-from tasks.kinds.models.llm.schema_types import Part, Schema
+from tasks.kinds.models.llm.schema_types import REFERENCES, Part, Schema, without_references
 from tasks.kinds.models.model import Function
 from tasks.protocol.batch import RESERVED
 
 FENCED = re.compile(r"```\w*\s*\n(.*?)```", re.DOTALL)
-REFERENCES = {"$ref", "$dynamicRef"}
 SHOWN_CHARACTERS = 200
 """Of an answer, in the reason for which its row is set aside."""
 
@@ -98,8 +97,8 @@ class AnswerSchema:
             raise ValueError(f"is no JSON schema: {where}: {error.message}") from error
         whole = Part(self.schema, self.schema)
         for each in parts_of(self.schema):
-            for word in REFERENCES & each.keys():
-                if isinstance(each[word], str):  # else it is a property of that name
+            for word in REFERENCES:
+                if isinstance(each.get(word), str):  # else it is a property of that name
                     whole.referred(each[word])  # not looked for on the web, row by row
         _ = self.type
 
@@ -184,12 +183,12 @@ class AnswerSchema:
 
 
 def check_answer_schema(schema: Schema) -> Schema:
-    """The schema, if there is none or answers of it can be columns; ValueError otherwise."""
+    """The schema, without references, if answers of it can be columns; ValueError otherwise."""
     try:
         AnswerSchema(schema).check()
+        return without_references(schema)
     except RecursionError as error:
         raise ValueError("is nested too deeply") from error
-    return schema
 
 
 AnswerSchemaField = Annotated[Schema, AfterValidator(check_answer_schema)]

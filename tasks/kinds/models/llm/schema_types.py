@@ -22,6 +22,9 @@ KIND_OF: dict[type, str] = {
 }
 """What values of an `enum` are, where no type is said."""
 CHOICES = ("anyOf", "oneOf", "allOf")
+REFERENCES = ("$ref", "$dynamicRef")
+WORDS = {"title", "description", "default", "examples"}
+"""What a schema says to people beside a reference, in place of what is said where that leads."""
 ONE_TYPE = (
     "give it one type, or one and null: string, integer, number, boolean, array with items, object "
     "with properties"
@@ -116,3 +119,34 @@ class Part:
     def refuse(self, problem: str) -> Never:
         """Say what is wrong, and where."""
         raise ValueError(f"{self.path.removeprefix('.') or 'it'} {problem}")
+
+
+def without_references(schema: Schema) -> Schema:
+    """A schema that says the same, with what its references lead to in their places.
+
+    Prefect takes each "$ref" among a flow's parameters for one to a block of its own.
+
+    Raises:
+        ValueError: a reference leads nowhere, or to what holds it.
+    """
+    kept = {word: each for word, each in schema.items() if word not in ("$defs", "definitions")}
+    found: Schema = in_place(Part(kept, schema))
+    return found
+
+
+def in_place(part: Part) -> Any:
+    """The same of a part."""
+    schema = part.schema
+    if isinstance(schema, list):
+        return [in_place(part.within(each, "[]")) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    for word in REFERENCES:
+        if isinstance(schema.get(word), str):  # else it is a property of that name
+            others = {name: each for name, each in schema.items() if name != word}
+            beside = in_place(replace(part, schema=others))
+            found = in_place(part.referred(schema[word]))
+            if isinstance(found, dict) and not (found.keys() & beside.keys()) - WORDS:
+                return {**found, **beside}
+            return {**beside, "allOf": [*beside.get("allOf", []), found]}
+    return {name: in_place(part.within(each, f".{name}")) for name, each in schema.items()}
