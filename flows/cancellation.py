@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import cache
-from threading import Event, Thread
+from threading import Event, Thread, current_thread, main_thread
 from uuid import UUID
 
 from prefect.client.orchestration import get_client
@@ -79,7 +79,9 @@ def heeding_cancellation(spec: BatchInferenceSpec, flow_runs: tuple[str, ...]) -
 
     Prefect has nobody end what a command or a script has started, nor what a flow run has called in
     its own process, nor one that is said to be `Cancelled` without more ado, as by an automation:
-    it would go on, and publish. A command that a worker's flow run has called outlives that.
+    it would go on, and publish. A command that a worker's flow run has called outlives that. So,
+    until the worker ends its process by force, does what it has called in another thread, as by
+    tasks of its own: the signal that ends it is the main thread's alone.
 
     Args:
         spec: one with their output.
@@ -88,13 +90,13 @@ def heeding_cancellation(spec: BatchInferenceSpec, flow_runs: tuple[str, ...]) -
     if not flow_runs:
         yield
         return
-    over = Event()
+    over, is_signalled = Event(), in_main_thread()
 
     def watch() -> None:
         while not over.wait(LOOK_EVERY_SECONDS):
             with suppress(Exception):  # server or storage may be away: the next look counts
                 # Again and again: its next job may not be there yet.
-                if are_to_end(flow_runs):
+                if are_to_end(flow_runs, is_signalled):
                     stop_jobs(spec, flow_runs[0])
 
     # Prefect knows by the context which server it is.
@@ -116,23 +118,29 @@ def refuse_cancelled(flow_runs: tuple[str, ...]) -> None:
     """
     is_cancelled = False
     with suppress(Exception), without_retries():  # the server may be away: the next look counts
-        is_cancelled = are_to_end(flow_runs)
+        is_cancelled = are_to_end(flow_runs, in_main_thread())
     if is_cancelled:
         raise RunStopped("somebody has cancelled the flow run; run again to go on")
 
 
-def are_to_end(flow_runs: tuple[str, ...]) -> bool:
+def in_main_thread() -> bool:
+    """Whether this is the thread in which a worker's signal ends what runs."""
+    return current_thread() is main_thread()
+
+
+def are_to_end(flow_runs: tuple[str, ...], is_signalled: bool) -> bool:
     """Whether somebody has cancelled one of these flow runs, or what they are within.
 
     Args:
         flow_runs: as `heeding_cancellation` takes them.
+        is_signalled: whether a worker's signal ends what they are at.
     """
     workers = os.environ.get(STARTED_FOR)
     # Who has called a worker's own run is in another process, and Prefect cancels that run with it.
     here = flow_runs[:1] if workers == flow_runs[0] else flow_runs
     for run in dict.fromkeys(filter(None, (*here, workers))):
-        if is_to_end(run, run in here, run == workers):
-            if run in here[1:]:
+        if is_to_end(run, run in here, run == workers and is_signalled):
+            if run in here[1:] and run != workers:  # of its own the worker says so
                 say_cancelled_at_exit(run)
             return True
     return False
@@ -161,7 +169,7 @@ def is_to_end(flow_run: str, is_here: bool, has_worker: bool) -> bool:
     Args:
         flow_run: its id.
         is_here: whether it is this process that it runs in.
-        has_worker: whether a worker has started its process, and ends that.
+        has_worker: whether a worker has started its process, and ends what it is at.
     """
     state = state_of(flow_run)
     if state.is_cancelled() and is_here:

@@ -426,10 +426,11 @@ def test_a_run_that_is_cancelled_before_its_job_is_there_stops_once_it_is(
         (Cancelling, "outer", "outer", True),
         (Cancelled, "outer", "outer", True),
         (Cancelled, "caller", "own", False),
+        (Cancelling, "caller", "caller", False),
     ],
     ids=[
         *("by its worker", "by its worker now", "a called flow", "around a command", "the same"),
-        "who called it elsewhere",
+        *("who called it elsewhere", "who called it, by its worker"),
     ],
 )
 def test_what_no_worker_ends_stops_where_a_worker_has_started_it_or_what_it_is_within(

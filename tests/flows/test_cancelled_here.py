@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from prefect import flow
+from prefect import flow, task
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
@@ -18,6 +18,7 @@ from prefect.states import Cancelled, Cancelling
 
 from flows.backfill import backfill
 from flows.batch_inference import batch_inference
+from flows.cancellation import STARTED_FOR
 from flows.preview import preview
 from flows.search import search
 from tasks.errors import InvalidSpec, RunStopped
@@ -120,3 +121,26 @@ def test_a_flow_of_ones_own_that_is_cancelled_is_cancelled_once_its_process_ends
         say()  # to another server, of which it knows nothing
     say()
     assert now_of(runs[0]) == ("Cancelled", "stopped, and can be resumed")
+
+
+def test_what_a_flow_of_ones_own_calls_in_a_task_stops_before_its_worker_kills_it(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal by which a worker ends it first is the main thread's alone."""
+    at_exit: list[Callable[[], None]] = []
+    monkeypatch.setattr(atexit, "register", at_exit.append)
+
+    @task
+    def predict() -> None:
+        batch_inference(spec_of(numbers, model=SLOW))
+
+    @flow
+    def own() -> None:
+        monkeypatch.setenv(STARTED_FOR, str(flow_run.id))
+        cancel(flow_run.id)
+        predict.submit().result()
+
+    with pytest.raises(RunStopped):
+        own()
+    assert not Path(f"{numbers.parent}/out").exists()
+    assert not at_exit, "its worker says that it is over"
