@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import httpx
 from prefect.settings import PREFECT_API_URL
 
+from tasks.clusters.ray_api_errors import certificate_problem
 from tasks.errors import BatchInferenceError, InvalidSpec, Unreachable
 from tasks.reporting.redaction import hide_credentials
 
@@ -113,6 +114,11 @@ def elsewhere(server: str) -> InvalidSpec:
 
 def away(server: str, error: httpx.HTTPError) -> Unreachable:
     """What to raise for a server that does not answer."""
+    if (distrust := certificate_problem(error)) is not None:
+        return Unreachable(
+            f"Prefect's server at {server} and we do not trust each other ({distrust}): name the "
+            "file of its authority in PREFECT_API_SSL_CERT_FILE"
+        )
     return Unreachable(
         f"Prefect's server at {server} does not answer, or does not let us in "
         f"({type(error).__name__}): see that it runs, and that PREFECT_API_URL and "

@@ -1,17 +1,26 @@
 """A Prefect server that cannot be used is one message, at the start of a run and at its end."""
 
+import ssl
 import sys
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+import trustme
+from prefect.client.orchestration import get_client
+from prefect.settings import (
+    PREFECT_API_SSL_CERT_FILE,
+    PREFECT_API_URL,
+    PREFECT_CLIENT_MAX_RETRIES,
+    temporary_settings,
+)
 
 from flows import cli
-from flows.named_server import trouble_with_server
+from flows.named_server import trouble_told, trouble_with_server
 from tasks.errors import InvalidSpec, Unreachable
 from tests.flows.conftest import spec_of
+from tests.flows.jobs_front import jobs_front
 
 SERVER = "http://me:hush-hush@prefect/api"
 ASKED = httpx.Request("POST", f"{SERVER}/flow_runs/")
@@ -86,6 +95,26 @@ def test_a_command_ends_with_one_message(
     assert ended.value.code == 1
     said = capsys.readouterr().err
     assert "Unreachable: Prefect's server at http://127.0.0.1:9/api does not answer" in said
+
+
+def say_hello() -> None:
+    with trouble_told(), get_client(sync_client=True) as client:
+        client.hello()
+
+
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+def test_a_certificate_that_nobody_trusts_is_told_as_that(tmp_path: Path) -> None:
+    authority, context = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(context)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    with jobs_front(str(PREFECT_API_URL.value()), tls=context) as front:
+        here: dict[Any, Any] = {PREFECT_API_URL: f"{front.url}/api", PREFECT_CLIENT_MAX_RETRIES: 0}
+        told = r"do not trust each other \(.*issuer.*\): .* PREFECT_API_SSL_CERT_FILE"
+        with temporary_settings(here), pytest.raises(Unreachable, match=told):
+            say_hello()
+        with temporary_settings({**here, PREFECT_API_SSL_CERT_FILE: str(tmp_path / "ca.pem")}):
+            say_hello()
 
 
 @pytest.mark.prefect
