@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import cache
+from itertools import takewhile
 from threading import Event, Thread, current_thread, main_thread
 from uuid import UUID
 
@@ -42,23 +43,27 @@ def staying_stopped() -> Iterator[None]:
 
 
 def refuse_cancelled_meanwhile() -> None:
-    """See that nobody has cancelled the flow run while it waited for its retry.
+    """See that nobody has cancelled the flow run while it waited for its retry, or for its process.
 
-    Prefect lets it begin all the same: it has nobody whom to tell, where no worker has started it.
+    Prefect lets it begin all the same: it has nobody whom to tell, where no worker has started it,
+    or where it was said to be `Cancelled` at once, as by an automation.
 
     Raises:
         RunStopped: somebody has.
     """
     context = FlowRunContext.get()
-    if context is None or context.flow_run is None or context.flow_run.run_count < 2:
-        return
+    run = context.flow_run if context else None
+    if run is None or (run.run_count < 2 and run.deployment_id is None):
+        return  # it has waited for nothing
     with get_client(sync_client=True) as client:
-        states = client.read_flow_run_states(context.flow_run.id)
+        states = client.read_flow_run_states(run.id)
+    latest_first = sorted(states, key=lambda state: state.timestamp, reverse=True)
     # Whoever has it begun again on purpose has it scheduled first.
-    before = sorted(states, key=lambda state: state.timestamp)[-2:-1]
-    if any(state.is_cancelled() or state.is_cancelling() for state in before):
+    since = takewhile(lambda state: not state.is_scheduled(), latest_first)
+    if any(state.is_cancelled() or state.is_cancelling() for state in since):
+        cancel_in_earnest(str(run.id))  # else it would be said to have failed
         raise RunStopped(
-            "somebody has cancelled the flow run while it waited for its retry; run again to go on "
+            "somebody has cancelled the flow run while it waited to begin; run again to go on "
             "where it stopped"
         )
 

@@ -12,9 +12,10 @@ import pytest
 from prefect import flow, task
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
+from prefect.flow_engine import run_flow
 from prefect.runtime import flow_run
 from prefect.settings import PREFECT_API_URL, temporary_settings
-from prefect.states import Cancelled, Cancelling
+from prefect.states import Cancelled, Cancelling, Pending, Scheduled
 
 from flows.backfill import backfill
 from flows.batch_inference import batch_inference
@@ -144,3 +145,23 @@ def test_what_a_flow_of_ones_own_calls_in_a_task_stops_before_its_worker_kills_i
         own()
     assert not Path(f"{numbers.parent}/out").exists()
     assert not at_exit, "its worker says that it is over"
+
+
+def test_a_deployments_run_that_is_cancelled_before_its_process_begins_does_nothing(
+    numbers: Path,
+) -> None:
+    """Prefect lets it begin, where it was said to be over at once."""
+    spec = spec_of(numbers)
+    given = {"spec": spec.as_json()}
+    with get_client(sync_client=True) as client:
+        deployment = client.create_deployment(client.create_flow(batch_inference), "cancelled")
+        run = client.create_flow_run_from_deployment(deployment, parameters=given)
+        for state in (Pending(), Cancelled()):
+            client.set_flow_run_state(run.id, state)
+        with pytest.raises(RunStopped, match="while it waited to begin"):
+            run_flow(batch_inference, flow_run=client.read_flow_run(run.id), parameters=given)
+        assert now_of(run.id) == ("Cancelled", "stopped, and can be resumed")
+        assert not Path(spec.sink.path).exists()
+        client.set_flow_run_state(run.id, Scheduled(), force=True)
+        run_flow(batch_inference, flow_run=client.read_flow_run(run.id), parameters=given)
+    assert len(published(spec)) == 1000
