@@ -54,7 +54,7 @@ def resume_plan(
         InvalidSpec: a step, the model, the sink or a gate names a column that is not there, or
             a step a part of the inputs' paths.
     """
-    reader = old.pins["reader"] if old else spec.source.pin(storage, left)
+    reader = old.pins["reader"] if old else pinned_now(spec, storage, left)
     if old is None:
         refuse_reserved(spec, reader)
     if has_rows(left.table):  # else a source may know no types, and take its columns for text
@@ -74,6 +74,17 @@ def resume_plan(
     return supersede(old, shards_of(shards), pins)
 
 
+def pinned_now(spec: BatchInferenceSpec, storage: FsspecStorage, left: Stats) -> dict[str, Any]:
+    """Reader settings that the source pins, with all columns that the output takes.
+
+    A backfill, or a run that catches up on several nights, would else leave those out that only
+    later inputs have, also where they are published.
+    """
+    grows = spec.sink.takes_new_columns
+    pin = spec.source.pin_for_growth if grows else spec.source.pin
+    return pin(storage, left)
+
+
 def has_rows(inputs: pa.Table) -> bool:
     """Whether any input or shard is to be read: there may be none, or such as are gone alone."""
     return bool(pc.any(pc.not_equal(inputs["identity"], GONE)).as_py())
@@ -89,7 +100,7 @@ def tell_other_columns(
     """
     now = None
     with suppress(InvalidSpec):  # then the rows say what is wrong, as they did in the first attempt
-        now = spec.source.schema_of_rows(spec.source.pin(storage, left))
+        now = spec.source.schema_of_rows(pinned_now(spec, storage, left))
     planned = spec.source.schema_of_rows(reader)
     if now is not None and planned is not None and (other := differences(planned, now)):
         logger.warning(

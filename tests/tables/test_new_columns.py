@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -87,6 +88,27 @@ def test_a_later_night_adds_a_column_and_another_lacks_it(tmp_path: Path, kind: 
     schema = published_rows(spec).schema
     assert schema.names == ["x", "id", "doubled", "label", "vector"]
     assert schema.field("vector").type.value_type == pa.float32()
+
+
+@pytest.mark.parametrize("kind", ["delta"])
+def test_a_run_of_several_nights_has_the_columns_of_all(tmp_path: Path, kind: str) -> None:
+    """Also of one in the middle; by themselves they had been published with it."""
+    spec = job(tmp_path, kind)
+    for night in range(10, 23):
+        put(spec, str(night), id=[night], **({"label": ["cat"]} if night == 21 else {}))
+    expected = [(night, "cat" if night == 21 else None) for night in range(10, 23)]
+    run(spec)
+    assert rows_of(spec, "id", "label") == expected
+    put(spec, "09", id=[9])
+    put(spec, "23", id=[23], label=["dog"], more=[1])
+    run(spec)
+    run(spec, replace_output=True)
+    assert rows_of(spec, "id", "label") == [(9, None), *expected, (23, "dog")]
+    assert published_rows(spec).filter(pc.field("id") == 23)["more"].to_pylist() == [1]
+    # Who names columns has said what is wanted.
+    named = spec.source.model_copy(update={"columns": ["x", "id"]})
+    run(spec.model_copy(update={"source": named}), replace_output=True)
+    assert published_rows(spec).column_names == ["x", "id", "doubled"]
 
 
 def test_without_leave_a_plan_names_the_ways_out(tmp_path: Path, kind: str) -> None:

@@ -45,8 +45,8 @@ class ParquetSource(Source):
     columns: list[str] | None = Field(
         default=None,
         description="Read only these columns, of the files and of `partition_columns`. Where "
-        "empty, those of the first file and all folders are read; a file that lacks one gives "
-        "null.",
+        "empty, those of the first file and all folders are read, for a sink with evolve_schema "
+        "also those of later files; a file that lacks one gives null.",
     )
     partition_columns: dict[str, CsvType] = Field(
         default={},
@@ -74,8 +74,15 @@ class ParquetSource(Source):
             raise ValueError("columns names folders only: add a column of the files")
         return self
 
-    def pin(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
+    def pin(
+        self, storage: FsspecStorage, inputs: Sequence[Stat], *, grows: bool = False
+    ) -> dict[str, Any]:
         """Take names and types from the first file; later ones say what a column of nulls holds.
+
+        Args:
+            storage: where the files lie.
+            inputs: the files.
+            grows: whether later ones bring columns, where `columns` is empty.
 
         Raises:
             InvalidSpec: one of `columns` is not in the first file, or a folder's column is; one of
@@ -84,8 +91,8 @@ class ParquetSource(Source):
         """
         refuse_no_folder(inputs, self.folder_types)
         refuse_unread(self.types, self.columns)
-        types, first = types_of(storage, inputs, self.types)
-        self.refuse_twice(types)
+        types, first = types_of(storage, inputs, self.types, grows=grows and not self.columns)
+        self.refuse_twice([*first, *self.types])
         wanted = self.columns_inside
         missing = [name for name in wanted if first and name not in first]
         if missing:
@@ -98,6 +105,10 @@ class ParquetSource(Source):
             raise InvalidSpec.at("source.columns", both, problem)
         fields = [pa.field(name, types[name]) for name in dict.fromkeys(wanted or types)]
         return pins_of(with_given(pa.schema(fields), self.folder_types))
+
+    def pin_for_growth(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
+        """See Source; not all files are asked where there are many."""
+        return self.pin(storage, inputs, grows=True)
 
     def retyped(self, pins: dict[str, Any]) -> dict[str, Any]:
         """See Source; a column that was not read then is left to the next run."""

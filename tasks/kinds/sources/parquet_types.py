@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import islice
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,13 +19,19 @@ from tasks.protocol.storage import FsspecStorage
 logger = logging.getLogger(__name__)
 
 FILES_TO_INFER = 10
+FILES_TO_GROW_BY = 64
+"""Of those between the first ones and the last, where all columns are wanted that any has."""
 INT96_UNIT = "us"
 """Of timestamps as Spark writes them: in nanoseconds, as Arrow has it, the year 9999 becomes 1816.
 What is finer, as others may have written it, is cut off."""
 
 
 def types_of(
-    storage: FsspecStorage, inputs: Sequence[Stat], given: Mapping[str, CsvType]
+    storage: FsspecStorage,
+    inputs: Sequence[Stat],
+    given: Mapping[str, CsvType],
+    *,
+    grows: bool = False,
 ) -> tuple[dict[str, pa.DataType], list[str]]:
     """The first file's columns, those of nulls as the next files have them, and those given types.
 
@@ -35,6 +41,7 @@ def types_of(
             as time goes by, and names are sorted by it more often than not: the last one is asked
             too for those that the first ones lack.
         given: types that the spec names.
+        grows: whether columns count too that the first file lacks.
 
     Returns:
         Types by name, empty where no file can be read, and the names of the first file's columns,
@@ -46,30 +53,46 @@ def types_of(
     types: dict[str, pa.DataType] = {}
     first: list[str] = []
     unseen = set(given)
-    last = schemas(storage, inputs[FILES_TO_INFER:][-1:])
-    for schema in chain(islice(schemas(storage, inputs), FILES_TO_INFER), last):
+    for schema in asked(storage, inputs, grows=grows):
         if not first:
             first = schema.names
             types = dict.fromkeys(first, pa.null()) | {n: ARROW[t] for n, t in given.items()}
         unseen -= {*schema.names}
+        # One that is there twice would set all rows of its file aside.
+        wanted = {*first, *schema.names} - several(schema.names) if grows else {*first}
         for each in schema:
-            if each.name in first and each.name not in given:
-                found = type_in_rows(each)
-                types[each.name] = for_both(completed(types[each.name], found), found)
-        if not unseen and not any(has_null(t) or is_of_one_shape(t) for t in types.values()):
+            if each.name in wanted and each.name not in given:
+                known, found = types.get(each.name, pa.null()), type_in_rows(each)
+                types[each.name] = for_both(completed(known, found), found)
+        is_open = unseen or any(has_null(t) or is_of_one_shape(t) for t in types.values())
+        if not (grows or is_open):
             break
     if types and unseen:
         refuse_other_case(unseen, first)
         # Files of one night may lack what those of another have: to refuse them would end it.
         many = f"the first {FILES_TO_INFER} files and the last"
-        asked = many if len(inputs) > FILES_TO_INFER + 1 else "the files"
+        looked_at = many if len(inputs) > FILES_TO_INFER + 1 else "the files"
         logger.warning(
             "source.types: %s have no column %s, which is null there; the first has %s",
-            asked,
+            looked_at,
             ", ".join(sorted(unseen)),
             ", ".join(first),
         )
     return types, first
+
+
+def asked(storage: FsspecStorage, inputs: Sequence[Stat], *, grows: bool) -> Iterator[pa.Schema]:
+    """Schemas of the first files that can be read, and of the last one.
+
+    Args:
+        storage: where the files lie.
+        inputs: the files.
+        grows: whether some between them are asked too, at even distances.
+    """
+    yield from islice(schemas(storage, inputs), FILES_TO_INFER)
+    rest = inputs[FILES_TO_INFER:]
+    between = range(0, len(rest) - 1, len(rest) // FILES_TO_GROW_BY + 1) if grows else ()
+    yield from schemas(storage, [*(rest[at] for at in between), *rest[-1:]])
 
 
 def refuse_other_case(names: Iterable[str], columns: Iterable[str]) -> None:

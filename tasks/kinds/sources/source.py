@@ -208,6 +208,10 @@ class Source(Kind):
         """
         return {}
 
+    def pin_for_growth(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
+        """As `pin`, for an output that takes columns which only some of the inputs have."""
+        return self.pin(storage, inputs)
+
     def schema_of_rows(self, pins: dict[str, Any]) -> pa.Schema | None:
         """Names and types of the columns that rows have; None where only reading them shows it.
 
