@@ -161,7 +161,7 @@ def refuse_other_types(output: OutputFolder, seen: Snapshot, what: Publication) 
         return
     stored = (bytes.fromhex(schema), published)
     own, theirs = (pa.ipc.read_schema(pa.py_buffer(each)) for each in stored)
-    both = [name for name in own.names if name in theirs.names]
+    both = {*own.names} & {*theirs.names}
     is_other = any(own.field(name).type != theirs.field(name).type for name in both)
     if is_other or (output.table is None and own.names != theirs.names):
         raise RowsMissing(

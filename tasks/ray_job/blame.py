@@ -111,7 +111,7 @@ def odd_one(tables: list[pa.Table]) -> tuple[int, str]:
 
 def having(name: str, tables: list[pa.Table]) -> list[pa.Table]:
     """Those with a column of this name."""
-    return [each for each in tables if name in each.column_names]
+    return [each for each in tables if each.schema.get_all_field_indices(name)]
 
 
 def last_chance(function: Function, rows: pa.Table, row_id: int, first: Exception) -> Outcome:

@@ -8,13 +8,15 @@ from tasks.kinds.column_types import has_no_value
 
 def with_new(schema: pa.Schema, rows: pa.Schema) -> pa.Schema:
     """A schema with the columns it lacks; not with those of which no value has told a type."""
-    new = [each for each in rows if each.name not in schema.names and not is_blank(each)]
+    there = {*schema.names}
+    new = [each for each in rows if each.name not in there and not is_blank(each)]
     return pa.schema([*schema, *new], schema.metadata) if new else schema
 
 
 def with_all(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Rows with nothing in the columns they lack, and without blank ones that the schema lacks."""
-    blank = [e.name for e in rows.schema if is_blank(e) and e.name not in schema.names]
+    there = {*schema.names}
+    blank = [each.name for each in rows.schema if is_blank(each) and each.name not in there]
     return with_blanks(rows.drop_columns(blank), schema)
 
 

@@ -147,7 +147,8 @@ class CsvSource(EncodedSource):
             files: those after the first one with rows.
             found: what that one tells.
         """
-        wanted = pa.schema([each for each in found if each.name in (self.columns or found.names)])
+        names = {*(self.columns or found.names)}
+        wanted = pa.schema([each for each in found if each.name in names])
         unknown = {each.name for each in wanted if has_no_value(each)} - {*self.types}
         for stat in islice(files, FILES_TO_ASK):
             if not unknown:

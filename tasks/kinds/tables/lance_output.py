@@ -120,7 +120,8 @@ class LanceOutput:
 
         To readers of rows they are empty, until the transaction that fills them.
         """
-        new = [each for each in schema or () if each.name not in dataset.schema.names]
+        there = {*dataset.schema.names}
+        new = [each for each in schema or () if each.name not in there]
         if new:
             dataset.add_columns(stored(pa.schema(new)))
         return dataset

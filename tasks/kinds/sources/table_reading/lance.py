@@ -32,7 +32,7 @@ class LanceVersion:
         """Its number."""
         return {"version": self.dataset.version}
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """Names and types; of blobs, those of their bytes."""
         return pa.schema([each.with_type(read_as(each.type)) for each in self.dataset.schema])
@@ -67,8 +67,8 @@ class LanceVersion:
         Raises:
             FileNotFoundError: a file of it is gone.
         """
-        size = rows_at_once(self.schema, names)
-        has_blobs = any(is_blob(self.dataset.schema.field(name)) for name in names)
+        size, stored = rows_at_once(self.schema, names), self.dataset.schema
+        has_blobs = any(is_blob(stored.field(name)) for name in names)
         try:
             yield from self.fragments[path].to_batches(
                 columns=names,

@@ -1,0 +1,56 @@
+"""Rows of thousands of columns: work grows with their number, and not with its square."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tasks.kinds.sources import LanceSource, ParquetSource
+from tasks.ray_job.blame import concatenated
+from tasks.ray_job.new_columns import with_all, with_new
+from tests.kinds.sources.reading import read_all
+
+MOST_SECONDS = 4.0
+"""Of CPU time; each takes a second at most, and took eight and more."""
+
+
+def wide(num_columns: int) -> pa.Table:
+    return pa.table({f"c{at}": pa.array([at], pa.int32()) for at in range(num_columns)})
+
+
+def read_parquet(folder: Path) -> None:
+    rows = wide(4_000)
+    pq.write_table(rows, folder / "a.parquet")
+    assert read_all(ParquetSource(path=str(folder))) == rows.to_pylist()
+
+
+def read_lance(folder: Path) -> None:
+    lance = pytest.importorskip("lance")
+    rows = wide(1_500)
+    lance.write_dataset(rows, folder / "lake")
+    assert read_all(LanceSource(path=str(folder / "lake"))) == rows.to_pylist()
+
+
+def put_together(folder: Path) -> None:
+    rows = wide(4_000)
+    assert concatenated([rows, rows]).to_pylist() == rows.to_pylist() * 2
+
+
+def see_what_is_new(folder: Path) -> None:
+    rows = wide(8_000)
+    more = rows.append_column("more", pa.array([1]))
+    schema = with_new(rows.schema, more.schema)
+    assert schema.names[-1] == "more"
+    assert with_all(rows.append_column("blank", pa.nulls(1)), schema).schema == schema
+
+
+@pytest.mark.parametrize("work", [read_parquet, read_lance, put_together, see_what_is_new])
+def test_thousands_of_columns_take_no_time_each(
+    work: Callable[[Path], None], tmp_path: Path
+) -> None:
+    start = time.process_time()
+    work(tmp_path)
+    assert time.process_time() - start < MOST_SECONDS
