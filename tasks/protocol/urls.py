@@ -5,6 +5,7 @@ import re
 ANONYMOUS = re.compile(r"^(s3a?://)anonymous@")
 SCHEME_ALONE = re.compile(r"^\w+:/+$")
 NO_BUCKET = re.compile(r"^(s3a?|gc?s)://(/|$)")
+VERSION = re.compile(r"^s3a?://.*\?versionId=")
 RELATIVE = re.compile(r"^(file|local)://(?![/~])")
 
 
@@ -24,6 +25,11 @@ def refuse_misread(url: str) -> None:
         raise ValueError("a URL of this machine's files has the whole path, as in file:///data/x")
     if found := NO_BUCKET.match(url):
         raise ValueError(f"names no bucket, as {found[1]}://bucket/folder does")
+    if VERSION.match(url):  # s3fs looks at that version, and lists and reads the newest
+        raise ValueError(
+            "names a version of an object, and the newest would be read: copy that one to a key of "
+            "its own"
+        )
     if "\0" in url:
         raise ValueError("no path has a NUL in it")
 
