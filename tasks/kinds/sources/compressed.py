@@ -4,7 +4,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import IO, Any
 
@@ -19,8 +19,8 @@ MAGIC = re.compile(
     rb"|(?P<zstd>\x28\xb5\x2f\xfd)"
 )
 BYTES_OF_MAGIC = 10
-BYTES_OF_XZ = 64 << 10
-"""That are read at a time of a file compressed so."""
+BYTES_OF_STREAMS = 64 << 10
+"""That are read at a time of a file compressed by xz or bz2."""
 
 
 class DamagedFile(Exception):
@@ -43,19 +43,16 @@ class Gzip(gzip.GzipFile):
             raise DamagedFile(f"the compressed file is damaged: {said}") from error
 
 
-class Xz(io.RawIOBase):
-    """Arrow has none, and Python's own file takes whatever follows a stream for the end."""
+class Streams(io.RawIOBase):
+    """One stream of xz or bz2 after another, as where files are put together.
 
-    def __init__(self, file: IO[bytes], path: str) -> None:
-        try:
-            import lzma  # not all Pythons are built with it
-        except ImportError as error:
-            problem = "is compressed by xz, which this Python was built without: take another one, "
-            problem += "here and on every node, or compress it otherwise"
-            raise InvalidSpec.at("source.path", path, problem) from error
-        self.file = file
-        self.begin, self.problem = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ), lzma.LZMAError
-        self.stream = self.begin()
+    Arrow has no xz, and breaks at an empty stream of bz2; and Python's own files take whatever
+    follows a stream for the end.
+    """
+
+    def __init__(self, file: IO[bytes], begin: Callable[[], Any], problem: type[Exception]) -> None:
+        self.file, self.begin, self.problem = file, begin, problem
+        self.stream = begin()
 
     def readable(self) -> bool:
         """It is; Python's buffers ask."""
@@ -67,11 +64,8 @@ class Xz(io.RawIOBase):
         Raises:
             DamagedFile: the bytes cannot be had.
         """
-        try:
-            while (data := self.some(len(buffer))) == b"":
-                pass
-        except (EOFError, self.problem) as error:
-            raise DamagedFile(f"the compressed file is damaged: {error}") from error
+        while (data := self.some(len(buffer))) == b"":
+            pass
         got = data or b""
         buffer[: len(got)] = got
         return len(got)
@@ -80,8 +74,7 @@ class Xz(io.RawIOBase):
         """So many of the next bytes at most, perhaps none as yet; None at the end.
 
         Raises:
-            EOFError: the file ends before.
-            LZMAError: it is damaged.
+            DamagedFile: they cannot be had.
         """
         given = b""
         if self.stream.eof:
@@ -90,17 +83,46 @@ class Xz(io.RawIOBase):
                 return None
             self.stream = self.begin()
         elif self.stream.needs_input:
-            given = self.file.read(BYTES_OF_XZ)
+            given = self.file.read(BYTES_OF_STREAMS)
             if not given:
-                raise EOFError("the file ends before its stream does")
-        return self.stream.decompress(given, size)
+                problem = "the compressed file is damaged: the file ends before its stream does"
+                raise DamagedFile(problem)
+        try:
+            data: bytes = self.stream.decompress(given, size)
+            return data
+        except self.problem as error:
+            raise DamagedFile(f"the compressed file is damaged: {error}") from error
 
     def following(self) -> bytes:
         """The first bytes of another stream, before which zeros may stand; none at the end."""
         found = self.stream.unused_data
-        while not found.strip(b"\0") and (more := self.file.read(BYTES_OF_XZ)):
+        while not found.strip(b"\0") and (more := self.file.read(BYTES_OF_STREAMS)):
             found = more
         return found.lstrip(b"\0")
+
+
+def xz(file: IO[bytes], path: str) -> Streams:
+    """What is compressed by xz.
+
+    Raises:
+        InvalidSpec: this Python has none.
+    """
+    try:
+        import lzma  # not all Pythons are built with it
+    except ImportError as error:
+        problem = "is compressed by xz, which this Python was built without: take another one, "
+        problem += "here and on every node, or compress it otherwise"
+        raise InvalidSpec.at("source.path", path, problem) from error
+    return Streams(file, partial(lzma.LZMADecompressor, lzma.FORMAT_XZ), lzma.LZMAError)
+
+
+def bz2(file: IO[bytes]) -> Any:
+    """What is compressed by bz2; where this Python has none, Arrow's."""
+    try:
+        from bz2 import BZ2Decompressor
+    except ImportError:
+        return pa.CompressedInputStream(pa.PythonFile(file, "r"), "bz2")
+    return io.BufferedReader(Streams(file, BZ2Decompressor, OSError))
 
 
 class Begun(io.RawIOBase):
@@ -143,7 +165,9 @@ def decompressed(file: IO[bytes], path: str, codecs: Mapping[str, str]) -> tuple
     if codec == "gzip":
         return Gzip(fileobj=stream), codec
     if codec == "xz":
-        return io.BufferedReader(Xz(stream, path)), codec
+        return io.BufferedReader(xz(stream, path)), codec
+    if codec == "bz2":
+        return bz2(stream), codec
     return pa.CompressedInputStream(pa.PythonFile(stream, "r"), codec) if codec else stream, codec
 
 

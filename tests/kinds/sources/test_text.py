@@ -198,13 +198,23 @@ def test_zeros_that_fill_a_gzip_file_up_are_no_damage(tmp_path: Path, zeros: int
     assert found == [str(number) for number in range(5_000)] * 2
 
 
+@pytest.mark.parametrize("suffix", [".xz", ".bz2"])
 @pytest.mark.parametrize("zeros", [0, 4, 100_000])
-def test_streams_of_xz_may_follow_each_other(tmp_path: Path, zeros: int) -> None:
-    """As compressors on several cores write them; one of them may be empty."""
-    stream = lzma.compress("".join(f"{number}\n" for number in range(50_000)).encode())
-    parts = [stream, lzma.compress(b""), stream]
-    whole = b"".join(part + bytes(zeros) for part in parts)
-    assert texts(tmp_path, whole, "a.txt.xz") == [str(number) for number in range(50_000)] * 2
+def test_streams_may_follow_each_other(tmp_path: Path, zeros: int, suffix: str) -> None:
+    """As compressors on several cores write them, or `cat`; one of them may be empty."""
+    compress = COMPRESS[suffix]
+    stream = compress("".join(f"{number}\n" for number in range(50_000)).encode())
+    whole = b"".join(part + bytes(zeros) for part in [stream, compress(b""), stream])
+    name = f"a.txt{suffix}"
+    assert texts(tmp_path, whole, name) == [str(number) for number in range(50_000)] * 2
+
+
+def test_a_python_without_bz2_reads_by_arrow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = COMPRESS[".bz2"](b"a\nb\n")
+    monkeypatch.setitem(sys.modules, "bz2", None)
+    assert texts(tmp_path, content, "a.txt.bz2") == ["a", "b"]
 
 
 def test_a_python_without_xz_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,12 +237,13 @@ def test_a_python_without_xz_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyP
         lambda data: data + data[:40],
     ],
 )
-def test_a_damaged_xz_file_is_not_silently_short(
-    tmp_path: Path, change: Callable[[bytes], bytes]
+@pytest.mark.parametrize("suffix", [".xz", ".bz2"])
+def test_a_file_of_damaged_streams_is_not_silently_short(
+    tmp_path: Path, change: Callable[[bytes], bytes], suffix: str
 ) -> None:
     lines = [str(number) for number in range(5_000)]
-    content = lzma.compress("".join(f"{line}\n" for line in lines).encode())
-    *found, bad = texts(tmp_path, change(content), "a.txt.xz")
+    content = COMPRESS[suffix]("".join(f"{line}\n" for line in lines).encode())
+    *found, bad = texts(tmp_path, change(content), f"a.txt{suffix}")
     assert isinstance(bad, BadRow)
     assert bad.is_rest
     assert "damaged" in str(bad.error)
