@@ -3,6 +3,7 @@
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain as chained
 
 import numpy as np
 import pyarrow as pa
@@ -79,9 +80,11 @@ def concatenated(tables: list[pa.Table]) -> pa.Table:
 
 def with_one_kind_of_tensors(tables: list[pa.Table]) -> list[pa.Table]:
     """Tables in which a column's arrays have one type, though a call that saw one shape gave it."""
-    for name in tables[0].column_names:
-        kinds = {each.schema.field(name).type for each in having(name, tables)}
-        if len(kinds) > 1 and all(map(column_types.is_deep, kinds)):
+    kinds: dict[str, set[pa.DataType]] = {}
+    for each in chained.from_iterable(table.schema for table in tables):
+        kinds.setdefault(each.name, set()).add(each.type)
+    for name, found in kinds.items():
+        if len(found) > 1 and all(map(column_types.is_deep, found)):
             tables = [with_tensors(each, name) for each in tables]
     return tables
 

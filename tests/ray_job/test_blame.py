@@ -2,6 +2,7 @@
 
 import http.client
 import ssl
+import time
 import urllib.error
 import weakref
 from email.message import Message
@@ -86,6 +87,14 @@ def test_arrays_of_one_shape_and_of_others_go_together() -> None:
     for row, pixels in zip([0, 1, 2, 4], column_to_numpy(outcome.rows["pixels"]), strict=True):
         np.testing.assert_array_equal(pixels, np.full(shapes[row], row, np.uint8))
         assert pixels.dtype == np.uint8
+
+
+def test_parts_of_a_thousand_columns_go_together_without_a_look_at_all_for_each() -> None:
+    wide = pa.table({f"c{at}": np.arange(8) for at in range(1000)})
+    begun = time.thread_time()
+    together = concatenated([wide] * 8)
+    assert time.thread_time() - begun < 1.0  # it took 3.3 s
+    assert len(together) == 64
 
 
 def test_a_guilty_row_costs_few_calls() -> None:

@@ -1,5 +1,6 @@
 """Rule 9: which columns of the user's model are published, and beside which rows."""
 
+import time
 from decimal import Decimal
 from typing import Any
 
@@ -411,3 +412,18 @@ def test_an_input_column_that_was_written_to_is_refused(name: str) -> None:
     rows = pa.table({ROW: ROWS[ROW], "v": COLUMNS[name]})
     with pytest.raises(UserCodeBroke, match="input column 'v' with other values"):
         infer(Meddler, rows)
+
+
+class EachColumn:
+    """Returns all it got, and predicts 1."""
+
+    def __call__(self, batch: Batch) -> Batch:
+        return {**batch, "y": np.ones(len(batch["c0"]))}
+
+
+def test_a_thousand_columns_come_back_without_a_look_at_all_for_each() -> None:
+    wide = pa.table({ROW: np.arange(64), **{f"c{at}": np.arange(64) for at in range(1000)}})
+    begun = time.thread_time()
+    came_out = infer(EachColumn, wide)
+    assert time.thread_time() - begun < 0.6  # it took 1.8 s
+    assert came_out.column_names == [*wide.column_names, "y"]

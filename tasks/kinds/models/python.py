@@ -121,8 +121,9 @@ def as_sent(rows: pa.Table, returned: pa.Table, batch_format: user_code.BatchFor
     Raises:
         UserCodeBroke: names the column.
     """
+    found = {each.name: (each, returned[each.name]) for each in returned.schema}
     for name in columns.visible(rows):
-        if name not in returned.column_names:
+        if name not in found:
             continue
         if not came_back(rows.select([name]), returned[name], batch_format):
             raise UserCodeBroke(
@@ -130,9 +131,9 @@ def as_sent(rows: pa.Table, returned: pa.Table, batch_format: user_code.BatchFor
                 "prediction a name of its own, or set with_row_ids and return __row if rows were "
                 "reordered on purpose"
             )
-        at = returned.column_names.index(name)
-        returned = returned.set_column(at, rows.schema.field(name), rows[name])
-    return returned
+        found[name] = (rows.schema.field(name), rows[name])
+    fields, values = zip(*found.values(), strict=True)
+    return pa.table(list(values), schema=pa.schema(fields))
 
 
 def came_back(

@@ -251,7 +251,8 @@ def refuse_missing(place: str, rows: pa.Table, there: pa.Schema) -> None:
     Raises:
         InvalidSpec: names the columns, and the ways out.
     """
-    needed = [each.name for each in there if not each.nullable and each.name in rows.column_names]
+    names = {*rows.column_names}
+    needed = [each.name for each in there if not each.nullable and each.name in names]
     missing = [name for name in needed if rows[name].null_count]
     if missing:
         problem = (

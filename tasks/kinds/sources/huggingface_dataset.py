@@ -201,10 +201,10 @@ def fitted(schema: pa.Schema, features: dict[str, Any], rows: pa.Table) -> pa.Ta
     Raises:
         ValueError: a value does not fit.
     """
-    for name in schema.names:
-        if name in rows.column_names:
-            column = converted(rows[name], features.get(name))
-            rows = rows.set_column(rows.column_names.index(name), name, column)
+    wanted = {*schema.names}
+    for at, name in enumerate(rows.column_names):
+        if name in wanted:
+            rows = rows.set_column(at, name, converted(rows[name], features.get(name)))
     return pa.table([cast(rows, each) for each in schema], schema=schema)
 
 

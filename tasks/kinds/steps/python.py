@@ -75,7 +75,8 @@ def refuse_reordered(rows: pa.Table, returned: pa.Table) -> None:
     """
     if len(returned) != len(rows):
         return  # the adapter says so
-    names = [name for name in columns.visible(rows) if name in returned.column_names]
+    there = {*returned.column_names}
+    names = [name for name in columns.visible(rows) if name in there]
     same = [name for name in names if columns.same_values(rows[name], returned[name])]
     beside = [name for name in same if can_be_ordered(rows.schema.field(name).type)]
     for name in names:
