@@ -1,9 +1,11 @@
 """Stages side by side in one process: a thread each, with one batch on its way to the next."""
 
+import asyncio
 import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import pyarrow as pa
 
@@ -55,8 +57,9 @@ class StageThreads:
     def run(self, number: int, work: Iterable[RowBatch], slot: Slot) -> None:
         """What a stage's thread does."""
         try:
-            for batch in work:
-                self.put(slot, batch, number)
+            with with_event_loop():
+                for batch in work:
+                    self.put(slot, batch, number)
         except BaseException as error:
             self.fail(number, error)
         with self.changed:
@@ -152,3 +155,18 @@ class StageThreads:
         until = time.monotonic() + within_seconds
         for thread in self.threads:
             thread.join(max(0.0, until - time.monotonic()))
+
+
+@contextmanager
+def with_event_loop() -> Iterator[None]:
+    """A block in which `asyncio.get_event_loop` finds one, as in a process's main thread.
+
+    There user code is called on Ray; what asks for one must not fail in this process alone.
+    """
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        yield
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()

@@ -1,5 +1,6 @@
 """A job in this process: its stages overlap, it can be stopped, and it makes what Ray makes."""
 
+import asyncio
 import gc
 import threading
 import time
@@ -74,6 +75,16 @@ class Breaks:
         raise ConnectionError("the network is gone")
 
 
+class HasLoop:
+    """Runs coroutines on an event loop that it has from its thread, as scripts do."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_event_loop()
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"doubled": self.loop.run_until_complete(asyncio.sleep(0, batch["x"] * 2))}
+
+
 class NeverLoads:
     """Hangs, as where a server takes a request and never answers."""
 
@@ -108,6 +119,12 @@ def numbers(tmp_path: Path) -> Path:
 def test_a_step_works_on_a_batch_while_the_model_is_at_the_one_before(numbers: Path) -> None:
     step = {"kind": "python", "function": f"{__name__}:meet"}
     planned = whole_run(small(numbers, "Meets", steps=[step]))
+    assert len(planned.accepted().ok) == 200
+
+
+def test_a_model_finds_an_event_loop_as_on_ray(numbers: Path) -> None:
+    """There it is called in its process's main thread."""
+    planned = whole_run(small(numbers, "HasLoop"))
     assert len(planned.accepted().ok) == 200
 
 
