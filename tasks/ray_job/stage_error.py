@@ -1,7 +1,7 @@
 """What a stage raises where the fault is no row's: an error of ours that says what to do."""
 
 from tasks.errors import BatchInferenceError, InvalidSpec, OutOfMemory, StageFailed
-from tasks.kinds.models.machine_errors import chain, is_out_of_memory
+from tasks.kinds.models.machine_errors import chain, is_out_of_memory, words_of
 from tasks.ray_job.own_frame import own_frame
 
 MESSAGE_CHARACTERS = 2_000
@@ -9,7 +9,7 @@ MESSAGE_CHARACTERS = 2_000
 
 def message_of(error: BaseException) -> str:
     """What an error says."""
-    return storable(str(error))[:MESSAGE_CHARACTERS]
+    return storable(words_of(error))[:MESSAGE_CHARACTERS]
 
 
 def storable(said: str) -> str:

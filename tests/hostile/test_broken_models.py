@@ -61,8 +61,15 @@ def test_nan_is_a_value_that_is_published_and_that_a_gate_holds_back(tmp_path: P
     assert rows_set_aside(asked) == []
 
 
-def test_a_row_that_raises_is_set_aside(tmp_path: Path) -> None:
-    asked = spec(tmp_path, "raises")
+@pytest.mark.parametrize(
+    ("how", "error", "message"),
+    [
+        ("raises", "ZeroDivisionError", "by zero"),
+        ("raises what cannot be said", "Unsayable", "its __str__ raises TypeError"),
+    ],
+)
+def test_a_row_that_raises_is_set_aside(tmp_path: Path, how: str, error: str, message: str) -> None:
+    asked = spec(tmp_path, how)
     planned = make_plan(asked)
     run_attempt(planned)
     publish_planned(planned)
@@ -72,7 +79,8 @@ def test_a_row_that_raises_is_set_aside(tmp_path: Path) -> None:
         3,
         "infer",
     )
-    assert aside["error_type"] == "ZeroDivisionError"
+    assert aside["error_type"] == error
+    assert message in aside["error_message"]
     assert sorted(published_rows(asked)["id"].to_pylist()) == [n for n in range(40) if n != AT]
 
 

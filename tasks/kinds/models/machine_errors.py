@@ -51,6 +51,14 @@ NOBODYS_STATUSES = (401, 407, 408, 425, 429)
 else it refuses may be wrong with the row."""
 
 
+def words_of(error: BaseException) -> str:
+    """What an error says; classes of the user's own may fail to."""
+    try:
+        return str(error)
+    except Exception as failed:
+        return f"cannot be shown: its __str__ raises {type(failed).__name__}"
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that memory has run out: torch's, NumPy's, ONNX Runtime's, ...
 
@@ -59,7 +67,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     names = {each.__name__ for each in type(error).__mro__}
     if isinstance(error, MemoryError) or names & {*OF_MEMORY}:
         return True
-    return type(error).__name__ in GENERAL and bool(SAID.search(str(error)))
+    return type(error).__name__ in GENERAL and bool(SAID.search(words_of(error)))
 
 
 def is_of_the_machine(error: BaseException) -> bool:
@@ -70,7 +78,7 @@ def is_of_the_machine(error: BaseException) -> bool:
 def loses_device(error: BaseException) -> bool:
     """Whether an error says that a device takes no call of this process any more."""
     is_general = isinstance(error, RuntimeError) or type(error).__name__ in GENERAL
-    return is_general and bool(LOST_DEVICE.search(str(error)))
+    return is_general and bool(LOST_DEVICE.search(words_of(error)))
 
 
 def http_status(error: BaseException) -> int | None:
@@ -114,6 +122,6 @@ def is_of_network_or_device(error: BaseException) -> bool:
     if isinstance(error, (ConnectionError, TimeoutError)) or is_out_of_memory(error):
         return True
     is_general = isinstance(error, RuntimeError) or type(error).__name__ in GENERAL
-    if is_general and DEVICE_MESSAGE.search(str(error)):
+    if is_general and DEVICE_MESSAGE.search(words_of(error)):
         return True
     return type(error).__name__ in DEVICE_ERRORS or is_named(error, NETWORK_ERRORS)

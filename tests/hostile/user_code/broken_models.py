@@ -14,8 +14,21 @@ def exits(values: np.ndarray) -> Any:
     sys.exit(3)
 
 
+class Unsayable(RuntimeError):
+    """Says a number where a text is wanted."""
+
+    def __str__(self) -> str:
+        return 7  # type: ignore[return-value]
+
+
+def raises_unsayable(values: np.ndarray) -> Any:
+    """As a client that was only ever tried where all goes well."""
+    raise Unsayable
+
+
 BREAKS: dict[str, Callable[[np.ndarray], Any]] = {
     "raises": lambda values: 1 // 0,
+    "raises what cannot be said": raises_unsayable,
     "returns fewer": lambda values: values[1:],
     "returns another type": lambda values: np.full(len(values), "many"),
     "returns NaN": lambda values: np.full(len(values), np.nan),
