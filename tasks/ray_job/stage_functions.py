@@ -172,8 +172,8 @@ def with_predictions(
             found[each.name] = (each, returned[each.name])
         elif each.name not in given:
             found[each.name] = (pa.field(each.name, each.type), returned[each.name])
-    fields, values = zip(*found.values(), strict=True)
-    return pa.table(list(values), schema=pa.schema(fields, kept.schema.metadata))
+    fields = pa.schema([each for each, _ in found.values()], kept.schema.metadata)
+    return pa.table([values for _, values in found.values()], schema=fields)
 
 
 def refuse_unknown(spec: BatchInferenceSpec, known: set[str]) -> None:

@@ -132,8 +132,8 @@ def as_sent(rows: pa.Table, returned: pa.Table, batch_format: user_code.BatchFor
                 "reordered on purpose"
             )
         found[name] = (rows.schema.field(name), rows[name])
-    fields, values = zip(*found.values(), strict=True)
-    return pa.table(list(values), schema=pa.schema(fields))
+    fields = pa.schema([each for each, _ in found.values()])
+    return pa.table([values for _, values in found.values()], schema=fields)
 
 
 def came_back(
