@@ -1,26 +1,23 @@
 """The job on Ray: wait for turn and room, cut the input into shares, run the pipeline, watch it."""
 
-import time
 import warnings
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import Any
 
 import ray
 from ray.data import DataContext, ExecutionOptions
-from ray.data._internal.execution.execution_callback import ExecutionCallback
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from tasks.machine import cores
 from tasks.ray_job.backpressure import add_policies
 from tasks.ray_job.bare_data import bare_data
 from tasks.ray_job.batch_sizes import in_equal_shares, likely_rows_left
-from tasks.ray_job.cluster_capacity import Node, crowding, gpus_of_replica
+from tasks.ray_job.cluster_capacity import Node, gpus_of_replica
 from tasks.ray_job.counts import Counts, Report, Snapshot, is_begun_anew, together
 from tasks.ray_job.deterministic_replay import forget_notes
 from tasks.ray_job.excluded_nodes import elsewhere, leaving_out, raise_of_node
 from tasks.ray_job.executor_polling import PollInterval
-from tasks.ray_job.executor_status import Aloud, replicas_begun, status_of, workers_now
 from tasks.ray_job.follower_heartbeat import Followed
 from tasks.ray_job.gpu_queue import await_turn, within_limit
 from tasks.ray_job.job import LOAD_SECONDS, Job
@@ -41,12 +38,12 @@ from tasks.ray_job.poison_rows import DEATHS, forget_all, over_rows_in_hand
 from tasks.ray_job.progress import JobStatus, Progress
 from tasks.ray_job.shares import cut_shares
 from tasks.ray_job.stage_functions import has_preprocessing
+from tasks.ray_job.watch import Watch
 from tasks.ray_job.writing import batches_per_write
 
 RAY_WAITS_LONGER_SECONDS = 60.0
 """Ray's own guard against a stall comes so much later than the run's."""
 SNAPSHOT_SECONDS = 10.0
-STILL_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -228,59 +225,3 @@ def configure(job: Job) -> None:
     context.execution_no_progress_timeout_s = patience + RAY_WAITS_LONGER_SECONDS
     # Bounded retries have no named parameter yet.
     warnings.filterwarnings("ignore", message=".*`ray_remote_args` is deprecated.*")
-
-
-class Watch(ExecutionCallback):
-    """Ray's executor calls this in its loop; what it raises ends the job."""
-
-    progress: ClassVar[Progress | None] = None
-    followed: ClassVar[Followed | None] = None
-    pace: ClassVar[PollInterval] = PollInterval()
-    growing: ClassVar[LocalAutoscaler | None] = None
-    aloud: ClassVar[Aloud] = Aloud()
-    room: ClassVar[LostRoom | None] = None
-
-    def on_execution_step(self, executor: Any) -> None:
-        """Let those who watch have their turn."""
-        if self.progress and self.followed:
-            now = time.monotonic()
-            self.progress.occupancy.see(now, workers_now(executor))
-            self.progress.step(lambda: self.status_aloud(executor, now))
-            if self.growing:
-                self.growing.look(executor, self.progress.predicted, self.progress.total, now)
-            self.pace.follow(executor, is_predicting=self.progress.predicted > 0)
-            self.followed.check()
-
-    def status_aloud(self, executor: Any, now: float) -> JobStatus:
-        """Where the job stands; what it waits for long stands in its log too."""
-        found = self.status(executor, now)
-        self.aloud.hear(found.waits_for, now)
-        return found
-
-    def status(self, executor: Any, now: float) -> JobStatus:
-        """Where the job stands; where nothing moves, it may have lost a node that it needs.
-
-        It goes on where another one comes.
-
-        Raises:
-            NoProgress: it can go on in another attempt only.
-        """
-        found = status_of(executor)
-        assert self.progress
-        assert self.room
-        job, still = self.progress.job, now - self.progress.moved
-        if not is_own_machine(job.spec):
-            self.progress.occupancy.grow(now, self.nodes)
-        if found.waits_for or still < STILL_SECONDS:
-            return found
-        nodes = self.nodes()
-        self.room.look(nodes, replicas_begun(executor), still)
-        asked = crowding(job.spec, nodes, job.stages)
-        return replace(found, waits_for=asked and f"cores beside the replicas: {asked}")
-
-    def nodes(self) -> list[Node]:
-        """Those there are, of which note is taken."""
-        found = nodes_now()
-        if self.room:
-            self.room.see(found)
-        return found

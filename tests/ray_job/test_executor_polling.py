@@ -98,7 +98,7 @@ def test_it_is_quick_while_the_model_is_loaded(rays_own: Any) -> None:
 def test_a_jobs_executor_is_told(
     predicted: int, is_longer: bool, rays_own: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tasks.ray_job.cluster import Watch
+    from tasks.ray_job.watch import Watch
 
     progress = SimpleNamespace(
         occupancy=SimpleNamespace(see=lambda *_: None), step=lambda _: None, predicted=predicted

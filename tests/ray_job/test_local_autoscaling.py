@@ -220,7 +220,8 @@ def test_a_machine_of_its_own_grows_and_no_other_after_it(tmp_path: Path) -> Non
     from ray.data import DataContext
 
     from tasks.ray_job.backpressure import AsManyAsGrown
-    from tasks.ray_job.cluster import Watch, plan_workers
+    from tasks.ray_job.cluster import plan_workers
+    from tasks.ray_job.watch import Watch
 
     weights = tmp_path / "weights.onnx"
     with weights.open("wb") as file:

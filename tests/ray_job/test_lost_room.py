@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from tasks.errors import NoProgress
-from tasks.ray_job import cluster
-from tasks.ray_job.cluster import Watch
+from tasks.ray_job import watch
 from tasks.ray_job.job import Job
 from tasks.ray_job.lost_room import STUCK_SECONDS, LostRoom
 from tasks.ray_job.progress import JobStatus
+from tasks.ray_job.watch import Watch
 from tests.ray_job.test_own_machine import ELSEWHERE, job_of, spec
 
 HEAD, NODE = {"CPU": 1.0}, {"CPU": 2.0}
@@ -57,9 +57,9 @@ def test_the_executor_looks_where_nothing_moves(monkeypatch: pytest.MonkeyPatch)
     job, nodes = job_on_cluster(), [[HEAD, NODE, NODE], [HEAD, NODE]]
     seen = SimpleNamespace(grow=lambda now, ask: ask())
     progress = SimpleNamespace(job=job, occupancy=seen, moved=100.0)
-    monkeypatch.setattr(cluster, "nodes_now", lambda: nodes[0])
-    monkeypatch.setattr(cluster, "status_of", lambda executor: JobStatus("infer"))
-    monkeypatch.setattr(cluster, "replicas_begun", lambda executor: 3)
+    monkeypatch.setattr(watch, "nodes_now", lambda: nodes[0])
+    monkeypatch.setattr(watch, "status_of", lambda executor: JobStatus("infer"))
+    monkeypatch.setattr(watch, "replicas_begun", lambda executor: 3)
     monkeypatch.setattr(Watch, "progress", progress)
     monkeypatch.setattr(Watch, "room", LostRoom(job, 0.0))
     Watch().status(None, 101.0)

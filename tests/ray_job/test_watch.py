@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from tasks.ray_job import cluster
-from tasks.ray_job.cluster import LastSnapshot, Watch
+from tasks.ray_job import watch
+from tasks.ray_job.cluster import LastSnapshot
 from tasks.ray_job.counts import Counts, Report
 from tasks.ray_job.executor_status import Aloud
 from tasks.ray_job.lost_room import LostRoom
 from tasks.ray_job.occupancy import NODES_EVERY_SECONDS, Occupancy
 from tasks.ray_job.progress import JobStatus
+from tasks.ray_job.watch import Watch
 from tests.ray_job.test_own_machine import ELSEWHERE, job_of, spec
 
 LATER = NODES_EVERY_SECONDS + 1
@@ -76,8 +77,8 @@ def test_a_jobs_executor_looks_at_the_nodes_of_a_cluster_and_not_at_its_own_mach
     nodes.there += [{"CPU": 12.0}]
     job = job_of(spec(cluster=where))
     progress = SimpleNamespace(job=job, occupancy=occupancy, moved=100.0)
-    monkeypatch.setattr(cluster, "nodes_now", nodes)
-    monkeypatch.setattr(cluster, "status_of", lambda executor: JobStatus("infer"))
+    monkeypatch.setattr(watch, "nodes_now", nodes)
+    monkeypatch.setattr(watch, "status_of", lambda executor: JobStatus("infer"))
     monkeypatch.setattr(Watch, "progress", progress)
     monkeypatch.setattr(Watch, "room", LostRoom(job, 0.0))
     for now in (100.0, 101.0, 102.0):

@@ -1,0 +1,75 @@
+"""Watches a job while Ray's executor works: its progress, its followers, its workers, its room."""
+
+import time
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from ray.data._internal.execution.execution_callback import ExecutionCallback
+
+from tasks.ray_job.cluster_capacity import Node, crowding
+from tasks.ray_job.executor_polling import PollInterval
+from tasks.ray_job.executor_status import Aloud, replicas_begun, status_of, workers_now
+from tasks.ray_job.follower_heartbeat import Followed
+from tasks.ray_job.local_autoscaling import LocalAutoscaler
+from tasks.ray_job.lost_room import LostRoom
+from tasks.ray_job.nodes import nodes_now
+from tasks.ray_job.own_machine import is_own_machine
+from tasks.ray_job.progress import JobStatus, Progress
+
+STILL_SECONDS = 5.0
+
+
+class Watch(ExecutionCallback):
+    """Ray's executor calls this in its loop; what it raises ends the job."""
+
+    progress: ClassVar[Progress | None] = None
+    followed: ClassVar[Followed | None] = None
+    pace: ClassVar[PollInterval] = PollInterval()
+    growing: ClassVar[LocalAutoscaler | None] = None
+    aloud: ClassVar[Aloud] = Aloud()
+    room: ClassVar[LostRoom | None] = None
+
+    def on_execution_step(self, executor: Any) -> None:
+        """Let those who watch have their turn."""
+        if self.progress and self.followed:
+            now = time.monotonic()
+            self.progress.occupancy.see(now, workers_now(executor))
+            self.progress.step(lambda: self.status_aloud(executor, now))
+            if self.growing:
+                self.growing.look(executor, self.progress.predicted, self.progress.total, now)
+            self.pace.follow(executor, is_predicting=self.progress.predicted > 0)
+            self.followed.check()
+
+    def status_aloud(self, executor: Any, now: float) -> JobStatus:
+        """Where the job stands; what it waits for long stands in its log too."""
+        found = self.status(executor, now)
+        self.aloud.hear(found.waits_for, now)
+        return found
+
+    def status(self, executor: Any, now: float) -> JobStatus:
+        """Where the job stands; where nothing moves, it may have lost a node that it needs.
+
+        It goes on where another one comes.
+
+        Raises:
+            NoProgress: it can go on in another attempt only.
+        """
+        found = status_of(executor)
+        assert self.progress
+        assert self.room
+        job, still = self.progress.job, now - self.progress.moved
+        if not is_own_machine(job.spec):
+            self.progress.occupancy.grow(now, self.nodes)
+        if found.waits_for or still < STILL_SECONDS:
+            return found
+        nodes = self.nodes()
+        self.room.look(nodes, replicas_begun(executor), still)
+        asked = crowding(job.spec, nodes, job.stages)
+        return replace(found, waits_for=asked and f"cores beside the replicas: {asked}")
+
+    def nodes(self) -> list[Node]:
+        """Those there are, of which note is taken."""
+        found = nodes_now()
+        if self.room:
+            self.room.see(found)
+        return found
