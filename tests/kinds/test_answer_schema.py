@@ -18,6 +18,7 @@ from tasks.kinds.models import AnyModel, HttpModel, HuggingFaceModel, VllmModel
 from tasks.kinds.models.hf.generation import Writer
 from tasks.kinds.models.hf.options import HuggingFaceOptions
 from tasks.kinds.models.llm.answer_schema import AnswerSchema
+from tasks.kinds.models.llm.options import HttpOptions
 from tasks.kinds.models.llm.schema_types import Part
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.torch_threads import torch_threads
@@ -123,6 +124,13 @@ def test_what_references_lead_to_stands_in_their_places(part: Any, in_place: Any
         model.output_columns
         == HttpModel(url="http://x/v1", model="m", answer_schema=of(a=in_place)).output_columns
     )
+
+
+def test_so_it_does_in_the_form_of_an_answer_that_a_server_is_asked_for() -> None:
+    named = {"name": "a", "schema": {**of(a={"$ref": "#/$defs/text"}), "$defs": {"text": TEXT}}}
+    options = HttpOptions(response_format={"type": "json_schema", "json_schema": named})
+    asked = {"type": "json_schema", "json_schema": {"name": "a", "schema": of(a=TEXT)}}
+    assert options.body == {"response_format": asked}
 
 
 def test_a_property_may_be_named_as_a_reference_is() -> None:

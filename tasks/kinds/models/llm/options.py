@@ -7,6 +7,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from tasks.kinds.form import FormModel
 from tasks.kinds.models.hf.options import NEW_TOKENS
+from tasks.kinds.models.llm.schema_types import without_references
 
 
 class SamplingOptions(FormModel):
@@ -76,6 +77,14 @@ class HttpOptions(SamplingOptions):
         description="Anything else for the request's body, as in {max_completion_tokens: 200} or "
         "{chat_template_kwargs: {enable_thinking: false}}.",
     )
+
+    @field_validator("response_format")
+    @classmethod
+    def _no_references(cls, form: dict[str, Any]) -> dict[str, Any]:
+        named = form.get("json_schema")
+        if not (isinstance(named, dict) and isinstance(named.get("schema"), dict)):
+            return form
+        return {**form, "json_schema": {**named, "schema": without_references(named["schema"])}}
 
     @field_validator("extra_body")
     @classmethod
