@@ -56,25 +56,31 @@ def run_inline(job: Job, line: StageThreads | None) -> None:
     line, counts = line or StageThreads(), Counts()
     progress = Progress(job, counts.snapshot, num_reads=1, counts_once=True)
     progress.occupancy.is_one_machine = progress.occupancy.is_this_process = True
-    status = JobStatus(cpus=job.spec.resources.cores)
+    status = partial(status_of, job, line)
     try:
         start_stages(job, line, counts.add)
         while not line.is_over(within_seconds=progress.every_seconds):
             if counts.stages["infer"].rows:
                 progress.occupancy.see(time.monotonic(), {})  # how busy the cores are, from now on
             try:
-                progress.step(lambda: status)
+                progress.step(status)
             except ErrorBudgetExceeded as error:
                 line.halt(error, number=0)  # what has been read is recorded, and not done again
             refuse_if_stopped(job)
-        progress.step(lambda: status)
+        progress.step(status)
         progress.finish()
     except BaseException as error:
         line.halt(error)
         line.join(LEAVE_SECONDS)
-        progress.leave(status)
+        progress.leave(status())
         raise
     line.join(LEAVE_SECONDS)
+
+
+def status_of(job: Job, line: StageThreads) -> JobStatus:
+    """Where the job stands: a model may take longer to load than rows may take to move."""
+    at, waits_for = ("infer", "infer to load the model") if line.is_loading else (None, None)
+    return JobStatus(at, waits_for, job.spec.resources.cores, is_loading=line.is_loading)
 
 
 def start_stages(job: Job, line: StageThreads, report: Reporter) -> None:
@@ -87,10 +93,19 @@ def start_stages(job: Job, line: StageThreads, report: Reporter) -> None:
         threads = limit_threads(spec.stages.preprocess.num_cpus)
         builders["preprocess"] = partial(preprocess_stage, job, threads)
     if "infer" in job.stages:
-        builders["infer"] = partial(infer_stage, job, "cpu", limit_threads(spec.resources.cores))
+        builders["infer"] = partial(loaded, job, line)
     for stage, build in builders.items():
         rows = line.add(stage, through(job, stage, build, rows, line, report))
     line.add("write", written(job, grouped(rows, per_write(job, smaller)), report))
+
+
+def loaded(job: Job, line: StageThreads) -> StageAdapter:
+    """The infer stage; the line says so while it is not there yet."""
+    line.is_loading = True
+    try:
+        return infer_stage(job, "cpu", limit_threads(job.spec.resources.cores))
+    finally:
+        line.is_loading = False
 
 
 def in_smaller_batches(job: Job) -> Job:

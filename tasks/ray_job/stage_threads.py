@@ -33,6 +33,8 @@ class StageThreads:
         self.halted = -1
         """The last stage that is to stop, with all before it."""
         self.is_forgotten = False
+        self.is_loading = False
+        """Whether a stage has its model to load."""
 
     def add(self, stage: str, work: Iterable[RowBatch]) -> Iterator[RowBatch]:
         """Start a stage.

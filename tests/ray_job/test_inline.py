@@ -85,6 +85,16 @@ class HasLoop:
         return {"doubled": self.loop.run_until_complete(asyncio.sleep(0, batch["x"] * 2))}
 
 
+class LoadsSlowly:
+    """Takes longer to load than a row may take to move."""
+
+    def __init__(self) -> None:
+        time.sleep(2.0)
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        return {"doubled": batch["x"] * 2}
+
+
 class NeverLoads:
     """Hangs, as where a server takes a request and never answers."""
 
@@ -125,6 +135,15 @@ def test_a_step_works_on_a_batch_while_the_model_is_at_the_one_before(numbers: P
 def test_a_model_finds_an_event_loop_as_on_ray(numbers: Path) -> None:
     """There it is called in its process's main thread."""
     planned = whole_run(small(numbers, "HasLoop"))
+    assert len(planned.accepted().ok) == 200
+
+
+def test_a_model_may_take_longer_to_load_than_a_row_to_move(numbers: Path) -> None:
+    planned, attempt = begin(small(numbers, "LoadsSlowly", timeouts={"no_progress_seconds": 1}))
+    attempt.ensure_started()
+    while (look := attempt.look()).result is None:
+        assert not attempt.stall.lasts(look.progress), attempt.stall.error(look.progress)
+        time.sleep(0.02)
     assert len(planned.accepted().ok) == 200
 
 
