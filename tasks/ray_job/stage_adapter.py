@@ -59,7 +59,7 @@ class StageAdapter:
         """
         pending = replace(batch, rows=batch.rows.slice(0, 0))
         done: list[pa.Table] = []
-        begun = emitted = time.time()
+        begun = emitted = time.monotonic()
         warm, size = self.runtimes.warm_up_seconds, 0
         for outcome in self.outcomes(batch):
             if len(outcome.rows):
@@ -70,26 +70,26 @@ class StageAdapter:
                 rejected=pending.rejected + outcome.rejected,
                 filtered=IdRuns(pending.filtered.runs + outcome.filtered.runs),
             )
-            now = time.time()
+            now = time.monotonic()
             after_next = now - emitted + self.pace.next_seconds
             if after_next > EMIT_EVERY_SECONDS or size > BYTES_PER_PART:
-                yield self.finish(pending, done, emitted + self.warmed_up_since(warm), now)
+                yield self.finish(pending, done, now - emitted - self.warmed_up_since(warm))
                 warm = self.runtimes.warm_up_seconds
                 pending = RowBatch(
                     rows=pending.rows, sources=batch.sources, first_rows=batch.first_rows
                 )
-                emitted = time.time()
+                emitted = time.monotonic()
                 done, size = [], 0
         if emitted == begun or done or pending.rejected or pending.filtered:
             emitted += self.warmed_up_since(warm)
-            yield self.finish(pending, done, emitted, time.time())
+            yield self.finish(pending, done, time.monotonic() - emitted)
 
     def warmed_up_since(self, seconds: float) -> float:
         """Seconds of warming up, beyond those of a moment before."""
         return self.runtimes.warm_up_seconds - seconds
 
-    def finish(self, batch: RowBatch, done: list[pa.Table], begun: float, ended: float) -> RowBatch:
-        """A batch of what is done, with the time it took.
+    def finish(self, batch: RowBatch, done: list[pa.Table], seconds: float) -> RowBatch:
+        """A batch of what is done, with the time it took, which no change of the clock moves.
 
         Raises:
             UserCodeBroke: a column came back with types that do not go together.
@@ -100,8 +100,8 @@ class StageAdapter:
             odd, _ = odd_one(done)
             error.locate(self.stage, *batch.where(int(done[odd][ROW][0].as_py())))
             raise
-        spent = {**batch.seconds, self.stage: ended - begun}
-        at = (begun, ended) if self.stage == "infer" and done else batch.inferred_at
+        spent, ended = {**batch.seconds, self.stage: seconds}, time.time()
+        at = (ended - seconds, ended) if self.stage == "infer" and done else batch.inferred_at
         return replace(batch, rows=rows, seconds=spent, inferred_at=at)
 
     def outcomes(self, batch: RowBatch) -> Iterator[RowBatch]:

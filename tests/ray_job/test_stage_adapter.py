@@ -120,6 +120,22 @@ def test_a_part_ends_before_a_call_that_would_make_it_last_too_long(
     assert pace.rows == 10
 
 
+def test_a_clock_that_is_set_back_holds_no_part_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, wall = [0.0], [1e9]
+    module = SimpleNamespace(time=lambda: wall[0], monotonic=lambda: clock[0])
+    monkeypatch.setattr(stage_adapter, "time", module)
+
+    def slow(rows: pa.Table) -> pa.Table:
+        clock[0] += 20.0
+        wall[0] -= 3600.0
+        return rows
+
+    adapter = StageAdapter("infer", (slow,), pace=Pace(10, most=10), cuts_itself=False)
+    made = list(adapter(batch_of(list(range(50)))))
+    assert [each.seconds["infer"] for each in made] == [20.0] * 5
+    assert all(each.inferred_at and each.inferred_at[0] < each.inferred_at[1] for each in made)
+
+
 def test_a_part_ends_before_a_call_that_has_grown_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     module = SimpleNamespace(time=lambda: clock[0], monotonic=lambda: clock[0])
