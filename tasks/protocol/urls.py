@@ -3,6 +3,7 @@
 import re
 
 ANONYMOUS = re.compile(r"^(s3a?://)anonymous@")
+KEYED = re.compile(r"^s3a?://[^/]*:[^/]*@")
 SCHEME_ALONE = re.compile(r"^\w+:/+$")
 NO_BUCKET = re.compile(r"^(s3a?|gc?s)://(/|$)")
 VERSION = re.compile(r"^s3a?://.*\?versionId=")
@@ -21,6 +22,10 @@ def refuse_misread(url: str) -> None:
     if ANONYMOUS.match(url):
         plain = ANONYMOUS.sub(r"\1", url)
         raise ValueError(f"without credentials it is {plain}, storage_options: {{anon: true}}")
+    if KEYED.match(url):
+        raise ValueError(
+            "names a user's key, as no path may: S3 takes it from the environment or AWS's own files"
+        )
     if RELATIVE.match(url):  # to the folder of whichever process opens it
         raise ValueError("a URL of this machine's files has the whole path, as in file:///data/x")
     if found := NO_BUCKET.match(url):

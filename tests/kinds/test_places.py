@@ -381,6 +381,7 @@ def test_no_path_has_a_nul() -> None:
         ("file://x", "has the whole path"),
         ("local://x", "has the whole path"),
         ("s3:///x", "names no bucket, as s3://bucket/folder does"),
+        ("s3://user:s3cr3t@bucket/x", "names a user.s key, as no path may: S3 takes it from the"),
         ("s3://bucket/x?versionId=y", "names a version of an object, and the newest would be"),
         ("S3://bucket/x", "in small letters: write s3://"),
     ],
