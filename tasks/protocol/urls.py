@@ -24,7 +24,7 @@ def refuse_misread(url: str) -> None:
         raise ValueError(f"without credentials it is {plain}, storage_options: {{anon: true}}")
     if KEYED.match(url):
         raise ValueError(
-            "names a user's key, as no path may: S3 takes it from the environment or AWS's own files"
+            "names a user's key, as no path may: S3 takes it from the environment or AWS's files"
         )
     if RELATIVE.match(url):  # to the folder of whichever process opens it
         raise ValueError("a URL of this machine's files has the whole path, as in file:///data/x")
