@@ -55,8 +55,11 @@ def refuse_cancelled_meanwhile() -> None:
     run = context.flow_run if context else None
     if run is None or (run.run_count < 2 and run.deployment_id is None):
         return  # it has waited for nothing
-    with get_client(sync_client=True) as client:
-        states = client.read_flow_run_states(run.id)
+    try:
+        with get_client(sync_client=True) as client:
+            states = client.read_flow_run_states(run.id)
+    except Exception:  # the server may be away: the next look counts
+        return
     latest_first = sorted(states, key=lambda state: state.timestamp, reverse=True)
     # Whoever has it begun again on purpose has it scheduled first.
     since = takewhile(lambda state: not state.is_scheduled(), latest_first)

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from flows import ending
-from flows.console import take_closed_streams
+from flows.console import show_all_characters, take_closed_streams
 from tasks.quick_imports import quick_imports
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -224,6 +224,7 @@ def end_as_on_ctrl_c(number: int, frame: FrameType | None) -> None:
 def main() -> None:
     """Run the command line; it ends with one of the exit codes of `run_to_its_end`."""
     take_closed_streams()
+    show_all_characters()
     # Prefect reads these when it is first imported.
     os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "120")
     # The run's log goes to Prefect; a person at a terminal reads the progress and one message.

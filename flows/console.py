@@ -4,6 +4,7 @@ Who is told may have gone, or its disk be full. What was done is done all the sa
 code says so.
 """
 
+import io
 import json
 import os
 import sys
@@ -39,6 +40,12 @@ def take_closed_streams() -> None:
     while (opened := os.open(os.devnull, os.O_RDWR)) < FIRST_OTHER:
         os.set_inheritable(opened, True)
     os.close(opened)
+
+
+def show_all_characters() -> None:
+    """Have standard output show what its encoding has not as standard error does, escaped."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def may_be_drawn_over() -> bool:

@@ -137,7 +137,8 @@ def cancel_jobs(spec_file: Path, overrides: list[str] | None, scheduled_time: st
     with at_output(spec):
         told = tell_to_stop(spec)
     for job in told.stopped:
-        results.print(f"stopped attempt {job.attempt} of run {job.run_id}; run again to resume it")
+        line = f"stopped attempt {job.attempt} of run {job.run_id}; run again to resume it"
+        results.print(line, soft_wrap=True)
     for job in told.unseen:
         name = f"attempt {job.attempt} of run {job.run_id}"
         results.print(f"told {name} to stop; it is not seen at work", soft_wrap=True)

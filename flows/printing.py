@@ -12,6 +12,8 @@ from tasks.reporting.preview_page import duration
 from tasks.reporting.samples import shorten, shown_columns
 from tasks.reporting.search_page import CHANGED
 
+WIDEST = 100_000
+
 
 def print_preview(console: Console, found: dict[str, Any]) -> None:
     """Rows, what was set aside, speed and estimate."""
@@ -19,11 +21,18 @@ def print_preview(console: Console, found: dict[str, Any]) -> None:
         shown = Table(*whole(found["sample"][0]), show_lines=False)
         for row in found["sample"]:
             shown.add_row(*(escape(value) for value in row.values()))
-        console.print(shown)
+        print_table(console, shown)
     for line in found["set_aside"]:
         console.print(escape(line), highlight=False, soft_wrap=True)
     for name, value in preview_lines(found).items():
         console.print(f"{name:13}{escape(value)}", soft_wrap=True, highlight=False)
+
+
+def print_table(console: Console, table: Table) -> None:
+    """A table as wide as a terminal; elsewhere, as for `grep`, as wide as its rows."""
+    if not console.is_terminal:
+        console.width = WIDEST
+    console.print(table)
 
 
 def preview_lines(found: dict[str, Any]) -> dict[str, str]:
@@ -73,7 +82,7 @@ def print_matches(console: Console, found: dict[str, Any]) -> None:
         for each in matches:
             values = (escape(shorten(each["row"][name])) for name in names)
             shown.add_row(str(each["rank"]), f"{each['score']:.4f}", *values)
-        console.print(shown)
+        print_table(console, shown)
     rows, seconds = found["rows"], sum(found["seconds"].values())
     console.print(
         f"by {found['query_as']}: {len(matches)} of {counted(rows['searched'], 'row')}; without "

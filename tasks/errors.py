@@ -204,4 +204,4 @@ class RowsMissing(Retryable):
 
 
 class NoProgress(Retryable):
-    """The job stalled for longer than `timeouts.no_progress_seconds`."""
+    """The job stalled: for `timeouts.no_progress_seconds`, or with no room left to go on in."""

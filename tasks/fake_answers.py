@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tasks.kinds.models.llm.schema_types import CHOICES, Part, Schema
+from tasks.kinds.models.llm.schema_types import CHOICES, OWN_PARTS, Part, Schema
 
 SPAN = 100
 """Of numbers, from the least to the greatest, where the schema does not say it."""
@@ -24,7 +24,7 @@ def value_of(part: Part, random: np.random.Generator) -> Any:
     schema = part.schema
     if "$ref" in schema:
         return value_of(part.referred(schema["$ref"]), random)
-    for word in CHOICES:
+    for word in () if schema.keys() & OWN_PARTS else CHOICES:
         if word in schema:
             variants = [each for each in schema[word] if each.get("type") != "null"]
             return value_of(part.within(variants[0], ""), random)

@@ -22,7 +22,6 @@ from tasks.ray_job.follower_heartbeat import Followed
 from tasks.ray_job.gpu_queue import await_turn, within_limit
 from tasks.ray_job.job import LOAD_SECONDS, Job
 from tasks.ray_job.local_autoscaling import LocalAutoscaler, leave_pool_alone
-from tasks.ray_job.lost_room import LostRoom
 from tasks.ray_job.metrics import CountingActor
 from tasks.ray_job.nodes import await_room, check_nodes, nodes_now
 from tasks.ray_job.occupancy import Occupancy
@@ -87,8 +86,7 @@ def run_on_ray(job: Job) -> None:
     progress = Progress(job, LastSnapshot(counts), len(shares), rows)
     tell_machines(job, progress.occupancy, nodes, gpus)
     Watch.progress, Watch.followed, Watch.pace = progress, followed, PollInterval()
-    Watch.room = LostRoom(job, gpus)
-    Watch.room.see(nodes)
+    Watch.num_gpus = gpus
     DataContext.get_current().execution_options.label_selector = elsewhere(job)
     replicas = plan_workers(job, gpus, rows)
     try:

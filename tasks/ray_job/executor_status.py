@@ -10,6 +10,7 @@ from ray.data._internal.execution.operators.actor_pool_map_operator import Actor
 from tasks.counted import counted
 from tasks.machine import GIB
 from tasks.ray_job.counts import STAGES
+from tasks.ray_job.lost_room import Replicas
 from tasks.ray_job.occupancy import StageWorkers
 from tasks.ray_job.progress import JobStatus
 
@@ -61,11 +62,22 @@ def status_without_replicas(
     )
 
 
-def replicas_begun(executor: Any) -> int:
-    """Replicas that have had their model, and run or are started anew."""
-    pools = [each for each in executor._topology if isinstance(each, ActorPoolMapOperator)]
-    infos = [each.get_actor_info() for each in pools]
-    return sum(each.running + each.restarting for each in infos)
+def replicas_now(executor: Any) -> Replicas:
+    """How the replicas of a job are whose rows do not move; none where it has no model."""
+    is_fed = False
+    for operator in executor._topology:  # from the first to the last
+        if isinstance(operator, ActorPoolMapOperator):
+            begun, metrics = operator._actor_pool._running_actors, operator._metrics
+            lost = {each._actor_id.hex() for each, state in begun.items() if state.is_restarting}
+            return Replicas(
+                begun=len(begun),
+                unplaced=len(lost) - with_process(lost) if lost else 0,
+                is_fed=is_fed,
+                batch_seconds=metrics.block_generation_time
+                / max(1, metrics.num_task_outputs_generated),
+            )
+        is_fed = is_fed or operator.num_active_tasks() > 0
+    return Replicas()
 
 
 def num_placed(operator: ActorPoolMapOperator) -> int:
@@ -75,7 +87,11 @@ def num_placed(operator: ActorPoolMapOperator) -> int:
     """
     pool = operator._actor_pool
     of_pool = {*pool._pending_actors.values(), *pool._running_actors}
-    replicas = {each._actor_id.hex() for each in of_pool}
+    return with_process({each._actor_id.hex() for each in of_pool})
+
+
+def with_process(replicas: set[str]) -> int:
+    """How many of some replicas, by Ray's ids, have a process."""
     known = actors(job_id=ray.JobID(bytes.fromhex(ray.get_runtime_context().get_job_id())))
     # A node alone may be the one that is asked for room; a pid may be that of the former process.
     return sum(bool(each["Address"]["IPAddress"]) for id, each in known.items() if id in replicas)

@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 
 from ray.data._internal.execution.execution_callback import ExecutionCallback
 
-from tasks.ray_job.cluster_capacity import Node, crowding
+from tasks.ray_job.cluster_capacity import crowding
 from tasks.ray_job.executor_polling import PollInterval
-from tasks.ray_job.executor_status import Aloud, replicas_begun, status_of, workers_now
+from tasks.ray_job.executor_status import Aloud, replicas_now, status_of, workers_now
 from tasks.ray_job.follower_heartbeat import Followed
 from tasks.ray_job.local_autoscaling import LocalAutoscaler
-from tasks.ray_job.lost_room import LostRoom
+from tasks.ray_job.lost_room import refuse_without_room
 from tasks.ray_job.nodes import nodes_now
 from tasks.ray_job.own_machine import is_own_machine
 from tasks.ray_job.progress import JobStatus, Progress
@@ -27,7 +27,8 @@ class Watch(ExecutionCallback):
     pace: ClassVar[PollInterval] = PollInterval()
     growing: ClassVar[LocalAutoscaler | None] = None
     aloud: ClassVar[Aloud] = Aloud()
-    room: ClassVar[LostRoom | None] = None
+    num_gpus: ClassVar[float] = 0.0
+    """Of one replica."""
 
     def on_execution_step(self, executor: Any) -> None:
         """Let those who watch have their turn."""
@@ -56,20 +57,12 @@ class Watch(ExecutionCallback):
         """
         found = status_of(executor)
         assert self.progress
-        assert self.room
         job, still = self.progress.job, now - self.progress.moved
         if not is_own_machine(job.spec):
-            self.progress.occupancy.grow(now, self.nodes)
+            self.progress.occupancy.grow(now, nodes_now)
         if found.waits_for or still < STILL_SECONDS:
             return found
-        nodes = self.nodes()
-        self.room.look(nodes, replicas_begun(executor), still)
+        nodes = nodes_now(job.avoid)
+        refuse_without_room(job, self.num_gpus, nodes, replicas_now(executor), still)
         asked = crowding(job.spec, nodes, job.stages)
         return replace(found, waits_for=asked and f"cores beside the replicas: {asked}")
-
-    def nodes(self) -> list[Node]:
-        """Those there are, of which note is taken."""
-        found = nodes_now()
-        if self.room:
-            self.room.see(found)
-        return found

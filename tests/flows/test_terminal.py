@@ -126,6 +126,25 @@ def test_what_was_asked_for_goes_to_standard_output(numbers: Path) -> None:
     assert closed.stdout == beside.stdout
 
 
+def test_a_path_that_standard_output_cannot_show_is_shown_escaped(numbers: Path) -> None:
+    """As standard error has it; else a run that has published would end on its report."""
+    options = f"--set sink.path={numbers.parent}/\N{GREEK SMALL LETTER OMEGA}"
+    command = {"capture_output": True, "env": {**buffered(), "PYTHONIOENCODING": "iso-8859-1"}}
+    told = status_of(numbers, "spec.yaml", options, **command)
+    assert (told.returncode, told.stderr) == (0, b"")
+    assert rb"/\u03c9" in told.stdout
+
+
+def test_a_row_is_one_line_where_nobody_reads_it_on_a_screen() -> None:
+    """For `grep`; a terminal breaks what is longer than it is wide."""
+    found = {"column": "embedding", "query_as": "text", "files_changed_by_others": 0}
+    found |= {"rows": {"searched": 1, "without_vector": 0}, "seconds": {}}
+    matches = [{"rank": 1, "score": 1.0, "row": {"path": "x" * 70, "other": "y" * 70}}]
+    screen = io.StringIO()
+    print_matches(Console(file=screen, width=80), {**found, "matches": matches})
+    assert re.search(r"x{70}.*y{70}", screen.getvalue())
+
+
 def test_what_is_wrong_is_told_a_program_on_standard_output(numbers: Path) -> None:
     done = status_of(numbers, "gone.yaml", capture_output=True, text=True)
     assert json.loads(done.stdout)["error_class"] == "InvalidSpec"
@@ -180,7 +199,8 @@ def status_of(
     fields = spec_of(numbers).model_dump(mode="json", by_alias=True)
     (numbers.parent / "spec.yaml").write_text(yaml.safe_dump(fields))
     command = f"{Path(sys.executable).with_name('batch-inference')} status {file} {options}"
-    return subprocess.run(command, shell=True, env=buffered(), cwd=numbers.parent, **streams)
+    given: dict[str, Any] = {"env": buffered(), "cwd": numbers.parent} | streams
+    return subprocess.run(command, shell=True, **given)
 
 
 def buffered() -> dict[str, str]:

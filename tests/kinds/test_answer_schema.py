@@ -17,9 +17,9 @@ from tasks.fake_model import faked
 from tasks.kinds.models import AnyModel, HttpModel, HuggingFaceModel, VllmModel
 from tasks.kinds.models.hf.generation import Writer
 from tasks.kinds.models.hf.options import HuggingFaceOptions
-from tasks.kinds.models.llm.answer_schema import AnswerSchema
+from tasks.kinds.models.llm.answer_schema import AnswerSchema, check_answer_schema
 from tasks.kinds.models.llm.options import HttpOptions
-from tasks.kinds.models.llm.schema_types import Part
+from tasks.kinds.models.llm.schema_types import Part, without_references
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.torch_threads import torch_threads
 from tasks.protocol.batch import ROW
@@ -465,3 +465,33 @@ def test_a_fake_makes_answers_that_fit(server: LlmServer) -> None:
     said = [AnswerSchema(schema).read(each) for each in fake.rows["generated_text"].to_pylist()]
     assert fake.rows["topic"].to_pylist() == [each["topic"] for each in said]
     assert len(set(fake.rows["urgency"].to_pylist())) == 2
+
+
+def test_what_stands_beside_a_reference_holds_besides() -> None:
+    """A choice there says nothing of types, and what the reference leads to does."""
+    one = {"type": "object", "properties": {"x": {"type": "string"}, "y": {"type": "string"}}}
+    either = [{"required": ["x"]}, {"required": ["y"]}]
+    schema = of(a={"$ref": "#/$defs/A", "anyOf": either}) | {"$defs": {"A": one}}
+    found = check_answer_schema(schema)
+    assert found == of(a={**one, "anyOf": either})
+    assert AnswerSchema(found).type == AnswerSchema(schema).type
+
+
+def test_references_that_lead_to_too_much_are_refused() -> None:
+    defined: dict[str, Any] = {"M9": {"type": "string"}}
+    for at in range(9):
+        inner = {f"f{n}": {"$ref": f"#/$defs/M{at + 1}"} for n in range(4)}
+        defined[f"M{at}"] = {"type": "object", "properties": inner}
+    with pytest.raises(ValueError, match="has more than 10,000 parts, with what references lead"):
+        without_references(of(a={"$ref": "#/$defs/M0"}) | {"$defs": defined})
+
+
+def test_schemas_that_a_request_holds_elsewhere_have_no_references_either() -> None:
+    schema: dict[str, Any] = {"$defs": {"A": {"type": "string"}}}
+    schema["properties"] = {"a": {"$ref": "#/$defs/A"}}
+    options = HttpOptions(extra_body={"guided_json": schema, "seed": 3})
+    plain = {"properties": {"a": {"type": "string"}}}
+    assert options.body == {"guided_json": plain, "seed": 3}
+    schema["$defs"]["A"] = {"items": {"$ref": "#/$defs/A"}}
+    with pytest.raises(ValueError, match="holds itself, by #/\\$defs/A: write it out as deep"):
+        HttpOptions(extra_body={"guided_json": schema})

@@ -9,7 +9,7 @@ from tasks.ray_job import watch
 from tasks.ray_job.cluster import LastSnapshot
 from tasks.ray_job.counts import Counts, Report
 from tasks.ray_job.executor_status import Aloud
-from tasks.ray_job.lost_room import LostRoom
+from tasks.ray_job.lost_room import Replicas
 from tasks.ray_job.occupancy import NODES_EVERY_SECONDS, Occupancy
 from tasks.ray_job.progress import JobStatus
 from tasks.ray_job.watch import Watch
@@ -80,7 +80,7 @@ def test_a_jobs_executor_looks_at_the_nodes_of_a_cluster_and_not_at_its_own_mach
     monkeypatch.setattr(watch, "nodes_now", nodes)
     monkeypatch.setattr(watch, "status_of", lambda executor: JobStatus("infer"))
     monkeypatch.setattr(Watch, "progress", progress)
-    monkeypatch.setattr(Watch, "room", LostRoom(job, 0.0))
+    monkeypatch.setattr(watch, "replicas_now", lambda executor: Replicas())
     for now in (100.0, 101.0, 102.0):
         Watch().status(None, now)
     assert occupancy.cores == seen

@@ -135,7 +135,9 @@ def parts_with(may_be: npt.NDArray[np.bool_], text: str, places: Places) -> Iter
     """Positions of tokens that stand side by side, in words of which each has one that may be.
 
     A word of whose tokens none is an entity is none however they are counted, and parts entities
-    from each other. Words end at blanks, where those of the library's end at the latest.
+    from each other. Words end at blanks here. The library's do as well, but for word pieces that
+    are not as long as their text, as with a soft hyphen in it: it takes those for a part of the
+    word before, and where that is no entity, for none.
     """
     real = np.flatnonzero(places[:, 0] != NOWHERE)
     if not may_be[real].any():

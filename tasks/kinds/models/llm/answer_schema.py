@@ -186,7 +186,9 @@ def check_answer_schema(schema: Schema) -> Schema:
     """The schema, without references, if answers of it can be columns; ValueError otherwise."""
     try:
         AnswerSchema(schema).check()
-        return without_references(schema)
+        found = without_references(schema)
+        AnswerSchema(found).check()
+        return found
     except RecursionError as error:
         raise ValueError("is nested too deeply") from error
 

@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from tasks.kinds.form import FormModel
 from tasks.kinds.models.hf.options import NEW_TOKENS
-from tasks.kinds.models.llm.schema_types import without_references
+from tasks.kinds.models.llm.schema_types import with_plain_schemas
 
 
 class SamplingOptions(FormModel):
@@ -78,13 +78,14 @@ class HttpOptions(SamplingOptions):
         "{chat_template_kwargs: {enable_thinking: false}}.",
     )
 
-    @field_validator("response_format")
+    @field_validator("response_format", "extra_body")
     @classmethod
-    def _no_references(cls, form: dict[str, Any]) -> dict[str, Any]:
-        named = form.get("json_schema")
-        if not (isinstance(named, dict) and isinstance(named.get("schema"), dict)):
-            return form
-        return {**form, "json_schema": {**named, "schema": without_references(named["schema"])}}
+    def _no_references(cls, given: dict[str, Any]) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = with_plain_schemas(given)
+            return found
+        except RecursionError as error:
+            raise ValueError("holds a schema that is nested too deeply") from error
 
     @field_validator("extra_body")
     @classmethod

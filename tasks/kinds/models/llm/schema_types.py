@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any, Never
 
 import pyarrow as pa
@@ -22,6 +23,11 @@ KIND_OF: dict[type, str] = {
 }
 """What values of an `enum` are, where no type is said."""
 CHOICES = ("anyOf", "oneOf", "allOf")
+OWN_PARTS = {"properties", "items"}
+"""With these a schema says itself what values are, and by CHOICES what must hold besides."""
+MOST_PARTS = 10_000
+"""Of a schema whose references are gone: it is read again and again."""
+DEFINITIONS = {"$defs", "definitions"}
 REFERENCES = ("$ref", "$dynamicRef")
 WORDS = {"title", "description", "default", "examples"}
 """What a schema says to people beside a reference, in place of what is said where that leads."""
@@ -63,7 +69,7 @@ class Part:
         if "$ref" in self.schema:
             yield from self.referred(self.schema["$ref"]).types()
             return
-        for word in CHOICES:
+        for word in () if self.schema.keys() & OWN_PARTS else CHOICES:
             if word in self.schema:
                 for each in self.schema[word]:
                     yield from replace(self, schema=each).types()
@@ -107,7 +113,7 @@ class Part:
     def referred(self, reference: str) -> "Part":
         """What a reference leads to; errors as `column_type`."""
         if reference in self.references:
-            self.refuse(f"holds itself, by {reference}: no column can")
+            self.refuse(f"holds itself, by {reference}: write it out as deep as values go")
         found: Any = self.root
         for name in reference.removeprefix("#").split("/")[1:]:
             name = name.replace("~1", "/").replace("~0", "~")
@@ -127,26 +133,42 @@ def without_references(schema: Schema) -> Schema:
     Prefect takes each "$ref" among a flow's parameters for one to a block of its own.
 
     Raises:
-        ValueError: a reference leads nowhere, or to what holds it.
+        ValueError: a reference leads nowhere, or to what holds it, or to too much.
     """
-    kept = {word: each for word, each in schema.items() if word not in ("$defs", "definitions")}
-    found: Schema = in_place(Part(kept, schema))
+    kept = {word: each for word, each in schema.items() if word not in DEFINITIONS}
+    found: Schema = in_place(Part(kept, schema), count())
     return found
 
 
-def in_place(part: Part) -> Any:
-    """The same of a part."""
+def with_plain_schemas(value: Any) -> Any:
+    """What may hold schemas, with each that defines parts as `without_references` makes it."""
+    if isinstance(value, list):
+        return [with_plain_schemas(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() & DEFINITIONS:
+        return without_references(value)
+    return {name: with_plain_schemas(each) for name, each in value.items()}
+
+
+def in_place(part: Part, parts: Iterator[int]) -> Any:
+    """The same of a part; `parts` counts them."""
     schema = part.schema
     if isinstance(schema, list):
-        return [in_place(part.within(each, "[]")) for each in schema]
+        return [in_place(part.within(each, "[]"), parts) for each in schema]
     if not isinstance(schema, dict):
         return schema
+    if next(parts) >= MOST_PARTS:
+        raise ValueError(
+            f"has more than {MOST_PARTS:,} parts, with what references lead to in their places: "
+            "leave out what no answer needs"
+        )
     for word in REFERENCES:
         if isinstance(schema.get(word), str):  # else it is a property of that name
             others = {name: each for name, each in schema.items() if name != word}
-            beside = in_place(replace(part, schema=others))
-            found = in_place(part.referred(schema[word]))
+            beside = in_place(replace(part, schema=others), parts)
+            found = in_place(part.referred(schema[word]), parts)
             if isinstance(found, dict) and not (found.keys() & beside.keys()) - WORDS:
                 return {**found, **beside}
             return {**beside, "allOf": [*beside.get("allOf", []), found]}
-    return {name: in_place(part.within(each, f".{name}")) for name, each in schema.items()}
+    return {name: in_place(part.within(each, f".{name}"), parts) for name, each in schema.items()}
