@@ -23,7 +23,7 @@ from tasks.ray_job.gpu_queue import await_turn, within_limit
 from tasks.ray_job.job import LOAD_SECONDS, Job
 from tasks.ray_job.local_autoscaling import LocalAutoscaler, leave_pool_alone
 from tasks.ray_job.metrics import CountingActor
-from tasks.ray_job.nodes import await_room, check_nodes, nodes_now
+from tasks.ray_job.nodes import await_room, check_nodes, nodes_lost, nodes_now
 from tasks.ray_job.occupancy import Occupancy
 from tasks.ray_job.own_machine import (
     fitted,
@@ -86,7 +86,7 @@ def run_on_ray(job: Job) -> None:
     progress = Progress(job, LastSnapshot(counts), len(shares), rows)
     tell_machines(job, progress.occupancy, nodes, gpus)
     Watch.progress, Watch.followed, Watch.pace = progress, followed, PollInterval()
-    Watch.num_gpus = gpus
+    Watch.num_gpus, Watch.lost_before = gpus, nodes_lost()
     DataContext.get_current().execution_options.label_selector = elsewhere(job)
     replicas = plan_workers(job, gpus, rows)
     try:

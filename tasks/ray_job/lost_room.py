@@ -28,7 +28,7 @@ class Replicas:
     unplaced: int = 0
     """Of these, such as find no place."""
     is_fed: bool = False
-    """Whether readers or preprocessing have work in hand."""
+    """Whether readers or preprocessing have work in hand, or some to do once more."""
     batch_seconds: float = 0.0
     """Of a replica, on average; 0 where none is known."""
 

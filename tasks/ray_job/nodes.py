@@ -33,6 +33,8 @@ from tasks.spec import BatchInferenceSpec
 LOOK_EVERY_SECONDS = 2.0
 NODES_BACK_SECONDS = 60.0
 PROBE_SECONDS = 120.0
+TAKEN_AWAY = {1, 4}
+"""Ray's numbers of a node's end that was asked for, and of one that an autoscaler ends idle."""
 LEFT_AT_HOME = "nothing is sent here that a .gitignore or .rayignore in it names, nor tests/"
 """What keeps code, or weights beside it, from a node, where all was well before."""
 REFUSALS = (PermissionError, FileNotFoundError, NotADirectoryError)
@@ -84,6 +86,12 @@ def nodes_now(avoid: tuple[str, ...] = ()) -> list[Node]:
         for node in ray.nodes()
         if node["Alive"] and node["NodeID"] not in avoid
     ]
+
+
+def nodes_lost() -> frozenset[str]:
+    """Ray's ids of nodes that have died, but for those that somebody has taken away."""
+    dead = (node for node in ray.nodes() if not node["Alive"])
+    return frozenset(node["NodeID"] for node in dead if node["DeathReason"] not in TAKEN_AWAY)
 
 
 def ask_autoscaler(bundles: list[dict[str, float]]) -> None:

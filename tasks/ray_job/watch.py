@@ -12,7 +12,7 @@ from tasks.ray_job.executor_status import Aloud, replicas_now, status_of, worker
 from tasks.ray_job.follower_heartbeat import Followed
 from tasks.ray_job.local_autoscaling import LocalAutoscaler
 from tasks.ray_job.lost_room import refuse_without_room
-from tasks.ray_job.nodes import nodes_now
+from tasks.ray_job.nodes import nodes_lost, nodes_now
 from tasks.ray_job.own_machine import is_own_machine
 from tasks.ray_job.progress import JobStatus, Progress
 
@@ -29,6 +29,8 @@ class Watch(ExecutionCallback):
     aloud: ClassVar[Aloud] = Aloud()
     num_gpus: ClassVar[float] = 0.0
     """Of one replica."""
+    lost_before: ClassVar[frozenset[str]] = frozenset()
+    """Nodes that were lost when the job began."""
 
     def on_execution_step(self, executor: Any) -> None:
         """Let those who watch have their turn."""
@@ -63,6 +65,9 @@ class Watch(ExecutionCallback):
         if found.waits_for or still < STILL_SECONDS:
             return found
         nodes = nodes_now(job.avoid)
-        refuse_without_room(job, self.num_gpus, nodes, replicas_now(executor), still)
+        replicas, lost = replicas_now(executor), nodes_lost() - self.lost_before
+        # What lay there is to be read again, of which Ray's executor knows nothing.
+        replicas = replace(replicas, is_fed=replicas.is_fed or bool(lost))
+        refuse_without_room(job, self.num_gpus, nodes, replicas, still)
         asked = crowding(job.spec, nodes, job.stages)
         return replace(found, waits_for=asked and f"cores beside the replicas: {asked}")

@@ -72,15 +72,24 @@ def test_long_batches_and_nodes_that_are_waited_for_have_longer() -> None:
         refuse_without_room(job_on_cluster(), 0.0, nodes, slowest, 600.0)
 
 
-def test_the_executor_looks_where_nothing_moves(monkeypatch: pytest.MonkeyPatch) -> None:
-    job = job_on_cluster()
+@pytest.mark.parametrize("is_fed", [True, False])
+def test_the_executor_looks_where_nothing_moves(
+    is_fed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what a lost node had Ray has some read again, when all seems to be read."""
+    job, lost = job_on_cluster(), [frozenset({"before"})]
     progress = SimpleNamespace(
         job=job, occupancy=SimpleNamespace(grow=lambda *_: None), moved=100.0
     )
     monkeypatch.setattr(watch, "nodes_now", lambda avoid=(): [HEAD, NODE])
+    monkeypatch.setattr(watch, "nodes_lost", lambda: lost[-1])
     monkeypatch.setattr(watch, "status_of", lambda executor: JobStatus("infer"))
-    monkeypatch.setattr(watch, "replicas_now", lambda executor: Replicas(3, is_fed=True))
+    monkeypatch.setattr(watch, "replicas_now", lambda executor: Replicas(3, is_fed=is_fed))
     monkeypatch.setattr(Watch, "progress", progress)
+    monkeypatch.setattr(Watch, "lost_before", lost[0])
     Watch().status(None, 100.0 + STUCK_SECONDS / 2)
+    if not is_fed:
+        Watch().status(None, 100.0 + STUCK_SECONDS)
+        lost.append(lost[0] | {"now"})
     with pytest.raises(NoProgress):
         Watch().status(None, 100.0 + STUCK_SECONDS)

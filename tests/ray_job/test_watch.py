@@ -81,6 +81,7 @@ def test_a_jobs_executor_looks_at_the_nodes_of_a_cluster_and_not_at_its_own_mach
     monkeypatch.setattr(watch, "status_of", lambda executor: JobStatus("infer"))
     monkeypatch.setattr(Watch, "progress", progress)
     monkeypatch.setattr(watch, "replicas_now", lambda executor: Replicas())
+    monkeypatch.setattr(watch, "nodes_lost", frozenset)
     for now in (100.0, 101.0, 102.0):
         Watch().status(None, now)
     assert occupancy.cores == seen
