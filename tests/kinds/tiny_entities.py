@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.kinds.tiny_models import VOCABULARY, saved, tokenizer
+from tests.kinds.tiny_models import BERT_SIZES, SPECIAL, VOCABULARY, saved, tokenizer
 
 NAMES = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC", "MISC")
 SENTENCES = (
@@ -14,7 +14,6 @@ SENTENCES = (
     "Prices rose by 3.5% in Q2 -- said J. P. Morgan (New York).",
     "naïve façade, coöperate\nwith\tthe 東京 office \N{CAT FACE}\N{CAT FACE} of Ms O'Neill",
 )
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 
 
 def save_ner(folder: Path) -> Any:
@@ -44,12 +43,7 @@ def save_labeller(folder: Path, vocabulary: int) -> Any:
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=vocabulary,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=64,
-        initializer_range=0.3,
+        **BERT_SIZES,
         id2label=dict(enumerate(NAMES)),
         label2id={name: at for at, name in enumerate(NAMES)},
     )

@@ -37,6 +37,16 @@ PROCESSORS: dict[str, dict[str, Any]] = {
 """The last two are no plain resize and crop: the checkpoint's own processor does them."""
 
 
+BERT_SIZES: dict[str, Any] = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 64,
+    "max_position_embeddings": 64,
+    "initializer_range": 0.3,
+}
+
+
 def save_vit(folder: Path, processor: str = "stretched", width: int = 64) -> Any:
     """An image classifier for 16 x 16 pixels; 512 bytes for each of `width` are its weights."""
     import torch
@@ -79,12 +89,7 @@ def save_bert(folder: Path) -> Any:
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=len(VOCABULARY),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=64,
-        initializer_range=0.3,
+        **BERT_SIZES,
         num_labels=3,
     )
     tokenizer(with_pairs=True).save_pretrained(folder)
