@@ -71,16 +71,22 @@ def types_of(
             break
     if types and unseen:
         refuse_other_case(unseen, first)
-        # Files of one night may lack what those of another have: to refuse them would end it.
-        many = f"the first {FILES_TO_INFER} files and the last"
-        looked_at = many if len(inputs) > FILES_TO_INFER + 1 else "the files"
-        logger.warning(
-            "source.types: %s have no column %s, which is null there; the first has %s",
-            looked_at,
-            ", ".join(sorted(unseen)),
-            ", ".join(first),
-        )
+        tell_unseen(unseen, first, len(inputs))
     return types, first
+
+
+def tell_unseen(names: Iterable[str], columns: Iterable[str], num_files: int) -> None:
+    """Warn of names given a type that no file has.
+
+    Files of one night may lack what those of another have: to refuse them would end it.
+    """
+    many = f"the first {FILES_TO_INFER} files and the last"
+    logger.warning(
+        "source.types: %s have no column %s, which is null there; the first has %s",
+        many if num_files > FILES_TO_INFER + 1 else "the files",
+        ", ".join(sorted(names)),
+        ", ".join(columns),
+    )
 
 
 def asked(storage: FsspecStorage, inputs: Sequence[Stat], *, grows: bool) -> Iterator[pa.Schema]:
