@@ -1,8 +1,7 @@
-"""What the model has noted: how often it was handed rows, and when rows left it."""
+"""What is noted: how often the model was handed rows, when rows left it, and when records came."""
 
 import json
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -21,26 +20,27 @@ class Noted:
         came = [row for note in self.notes if note["event"] == "came" for row in note["ids"]]
         return len(came) - len(set(came))
 
-    @cached_property
-    def departures(self) -> list[float]:
-        """When rows left the model that had not left it before."""
-        gone: set[int] = set()
+    def firsts(self, event: str) -> list[float]:
+        """When something came of rows or records of which it had not come before."""
+        seen: set[int | str] = set()
         found = []
         for note in self.notes:
-            if note["event"] == "went" and not gone.issuperset(note["ids"]):
-                gone.update(note["ids"])
+            if note["event"] == event and not seen.issuperset(note["ids"]):
+                seen.update(note["ids"])
                 found.append(float(note["at"]))
         return found
 
-    def pause(self, since: float, otherwise: float) -> float:
-        """The longest time without a new row from the model, beyond the pace it had before.
+    def pause(self, event: str, since: float, otherwise: float) -> float:
+        """The longest time without progress, beyond the pace there was before.
 
         Args:
+            event: what progress is: `went` (from the model), `stored` (a record).
             since: the moment from which it counts.
-            otherwise: where no row was to leave any more, the moment of the run's end.
+            otherwise: where nothing was to come any more, the moment of the run's end.
         """
-        before = [at for at in self.departures if at <= since]
-        after = [at for at in self.departures if at > since] or [otherwise]
+        found = self.firsts(event)
+        before = [at for at in found if at <= since]
+        after = [at for at in found if at > since] or [otherwise]
         pace = median(later - sooner for sooner, later in pairwise(before)) if before[1:] else 0.0
         longest = max(later - sooner for sooner, later in pairwise([since, *after]))
         return max(0.0, longest - pace)

@@ -19,7 +19,8 @@ class Result:
     recovery: float = 0.0
     """Seconds; what it means depends on the fault, see `LEGEND`."""
     pause: float = 0.0
-    """The longest time after the strike without a new row from the model, beyond its pace."""
+    """The longest time after the strike without a new row from the model, beyond its pace; of the
+    write stage without a new record."""
     redone: int = 0
     """Rows that the model was handed more than once."""
     jobs: int = 0
@@ -61,10 +62,10 @@ class Result:
 
 LEGEND = """\
 Each cell: seconds to recover / rows that the model was handed again, of 4,000.
-Seconds are the longest pause after the strike in which no new row left the model, beyond the \
-pace before it; after the head's death from the moment when a cluster answers again; for flow and \
-prefect-worker from the new flow's plan to its first sign of following the job, which goes on \
-meanwhile."""
+Seconds are the longest pause after the strike in which no new row left the model, of the write \
+stage no new record was stored, beyond the pace before it; after the head's death from the moment \
+when a cluster answers again; for flow and prefect-worker from the new flow's plan to its first \
+sign of following the job, which goes on meanwhile."""
 
 
 def table(results: list[Result]) -> str:
