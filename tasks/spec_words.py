@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from tasks.kinds.secret_names import HIDDEN, shown_at
-from tasks.kinds.sources.csv import ONE_CHARACTER
+from tasks.kinds.sources.csv_reading.files import ONE_CHARACTER
 from tasks.kinds.steps.step import NEW_COLUMN
 from tasks.spec_yaml import Loader
 

@@ -1,5 +1,6 @@
 """Columns that inputs bring after a table was made: added where the sink says so."""
 
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,32 @@ def test_a_run_of_several_nights_has_the_columns_of_all(tmp_path: Path, kind: st
     named = spec.source.model_copy(update={"columns": ["x", "id"]})
     run(spec.model_copy(update={"source": named}), replace_output=True)
     assert published_rows(spec).column_names == ["x", "id", "doubled"]
+
+
+@pytest.mark.parametrize("kind", ["delta"])
+@pytest.mark.parametrize("files", ["csv", "jsonl"])
+def test_so_does_one_of_files_of_text(tmp_path: Path, kind: str, files: str) -> None:
+    source = {"kind": files, "path": str(tmp_path / "in")}
+    spec = BatchInferenceSpec.model_validate({**job(tmp_path, kind).as_json(), "source": source})
+
+    def put(night: int, **columns: Any) -> None:
+        row = {"x": 1.5, "id": night, **columns}
+        csv = ",".join(row) + "\n" + ",".join(map(str, row.values()))
+        (tmp_path / f"in/{night}.{files}").write_text(json.dumps(row) if files == "jsonl" else csv)
+
+    put(10)
+    run(spec)
+    put(11, label="cat")
+    put(12)
+    put(13, more=7)
+    assert run(spec) == 3
+    put(14, label="dog")
+    run(spec)
+    expected = [(10, None), (11, "cat"), (12, None), (13, None), (14, "dog")]
+    assert rows_of(spec, "id", "label") == expected
+    assert run(spec, replace_output=True) == 5
+    assert rows_of(spec, "id", "label") == expected
+    assert sorted(published_rows(spec)["more"].drop_null().to_pylist()) == [7]
 
 
 def test_without_leave_a_plan_names_the_ways_out(tmp_path: Path, kind: str) -> None:

@@ -3,12 +3,16 @@
 Digits may be a code, such as 00501, and what the first thousand rows leave out may come later.
 """
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.sources.files_to_ask import FIRST_FILES
+
+logger = logging.getLogger(__name__)
 
 JsonType: TypeAlias = Literal[
     "string", "int64", "uint64", "float64", "bool", "timestamp", "timestamp_utc"
@@ -48,3 +52,30 @@ def refuse_unread(types: Mapping[str, CsvType], columns: Sequence[str] | None) -
         known = ", ".join(columns or ())
         problem = f"is not among the columns {known}: correct the name, or leave it out"
         raise InvalidSpec.at("source.types", others[0], problem)
+
+
+def take_for_later(names: Iterable[str], columns: Iterable[str], num_files: int) -> None:
+    """Warn of names given a type that no file has.
+
+    Files of one night may lack what those of another have: to refuse them would end it.
+
+    Args:
+        names: that no file has of those that were asked.
+        columns: of the first one.
+        num_files: that there are.
+
+    Raises:
+        InvalidSpec: a name is a column's but for its case or blanks.
+    """
+    spelt = {each.strip().casefold(): each for each in columns}
+    for name in sorted(names):
+        if meant := spelt.get(name.strip().casefold()):
+            problem = f"is a column of none of the files: did you mean {meant!r}?"
+            raise InvalidSpec.at("source.types", name, problem)
+    many = f"the first {FIRST_FILES} files and the last"
+    logger.warning(
+        "source.types: %s have no column %s, which is null there; the first has %s",
+        many if num_files > FIRST_FILES + 1 else "the files",
+        ", ".join(sorted(names)),
+        ", ".join(columns),
+    )

@@ -1,6 +1,27 @@
-"""Types for the values of several JSON lines at once."""
+"""Types of JSON values, and for those of several lines at once."""
+
+import json
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing, suppress
+from functools import partial, reduce
+from itertools import islice
+from typing import Any
 
 import pyarrow as pa
+
+from tasks.kinds.sources.compressed import DamagedFile
+from tasks.kinds.sources.doubles import whole_number
+from tasks.kinds.sources.json_misfits import is_beyond
+from tasks.kinds.sources.text import MOST_COLUMNS, blocks, universal, whole_lines
+from tasks.protocol.object_stat import Stat
+from tasks.protocol.storage import FsspecStorage
+
+ROWS_OF_OTHERS = 100
+"""Of each of several files, where all columns are wanted that any has."""
+DEEPEST = 32
+"""Objects and lists within each other; Arrow and Parquet do not hold many more."""
+TOO_DEEP = f"it is nested more than {DEEPEST} deep"
+load = partial(json.loads, parse_int=whole_number)
 
 
 def merged(one: pa.DataType, other: pa.DataType) -> pa.DataType:
@@ -35,3 +56,49 @@ def settled_type(found: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(found):
         return pa.struct([settled(field) for field in found.fields])
     return found
+
+
+def object_types(
+    storage: FsspecStorage, stats: Iterable[Stat]
+) -> Generator[pa.DataType, None, None]:
+    """The types of files' objects, one by one; bad lines are left to reading."""
+    for stat in stats:
+        with storage.open(stat.path) as file, suppress(DamagedFile):
+            for block in whole_lines(universal(blocks(file, stat.path))):
+                yield from filter(pa.types.is_struct, map(line_type, block.split(b"\n")))
+
+
+def types_of_others(storage: FsspecStorage, stats: Iterable[Stat]) -> Iterator[pa.DataType]:
+    """The types of the first objects of each file."""
+    for stat in stats:
+        with closing(object_types(storage, [stat])) as found:
+            yield from islice(found, ROWS_OF_OTHERS)
+
+
+def line_type(line: bytes) -> pa.DataType:
+    """The type of a line's value; null where it is not JSON, or no row."""
+    try:
+        return type_of(load(line.decode()))
+    except (ValueError, RecursionError):
+        return pa.null()
+
+
+def type_of(value: Any, depth: int = 0) -> pa.DataType:
+    """The Arrow type of a JSON value.
+
+    Raises:
+        ValueError: it is nested too deep, or has too many keys.
+    """
+    if depth > DEEPEST:
+        raise ValueError(TOO_DEEP)
+    if isinstance(value, dict):
+        if len(value) > MOST_COLUMNS:
+            raise ValueError(f"it has {len(value):,} keys; at most {MOST_COLUMNS:,} are read")
+        return pa.struct([(key, type_of(each, depth + 1)) for key, each in value.items()])
+    if isinstance(value, list):
+        types = (type_of(each, depth + 1) for each in value)
+        return pa.list_(reduce(merged, types, pa.null()))
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return pa.null() if is_beyond(value) else pa.uint64()  # doubles would round the others too
+    plain = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
+    return plain.get(type(value), pa.null())

@@ -5,7 +5,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import partial, reduce
+from functools import reduce
 from itertools import chain, islice
 from typing import Any, ClassVar, Literal
 
@@ -15,40 +15,43 @@ from pydantic import ConfigDict, Field
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import text_for_none
-from tasks.kinds.sources.compressed import CODECS, DamagedFile
+from tasks.kinds.sources.compressed import CODECS
 from tasks.kinds.sources.doubles import (
     TOO_LARGE,
     has_infinity,
     is_too_large,
-    whole_number,
 )
+from tasks.kinds.sources.files_to_ask import GROWS, spread
 from tasks.kinds.sources.given_types import JsonType, refuse_unread, with_given
 from tasks.kinds.sources.json_arrays import refuse_other_json
-from tasks.kinds.sources.json_misfits import Misfits, is_beyond
-from tasks.kinds.sources.json_types import merged, settled
+from tasks.kinds.sources.json_misfits import Misfits
+from tasks.kinds.sources.json_types import (
+    TOO_DEEP,
+    load,
+    merged,
+    object_types,
+    settled,
+    type_of,
+    types_of_others,
+)
 from tasks.kinds.sources.source import Read, Source, pins_of, schema_of
 from tasks.kinds.sources.text import (
-    MOST_COLUMNS,
     blocks,
     halved,
     not_utf8,
     read_lines,
     shortened,
     universal,
-    whole_lines,
 )
 from tasks.protocol.object_stat import Stat
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
 
 ROWS_TO_INFER = 1_000
+FIRST_ROWS = f"the first {ROWS_TO_INFER:,} rows"
 BLANK = b" \t\r\n"
-DEEPEST = 32
-"""Objects and lists within each other; Arrow and Parquet do not hold many more."""
 MAY_BE_TOO_LARGE = re.compile(rb"\d{309}|\d[eE]\+?\d\d")
 CONVERT_IT = "JSON is: convert the file, as by iconv -f WINDOWS-1252 -t UTF-8"
-TOO_DEEP = f"it is nested more than {DEEPEST} deep"
-load = partial(json.loads, parse_int=whole_number)
 
 
 class JsonlSource(Source):
@@ -59,7 +62,8 @@ class JsonlSource(Source):
     columns: list[str] | None = Field(
         default=None,
         description="Read only these keys and ignore all others. Where empty, all keys of the "
-        "first 1,000 rows are read, and a row with another key is set aside.",
+        "first 1,000 rows are read, for a sink with evolve_schema also those of later files, and a "
+        "row with another key is set aside.",
     )
     types: dict[str, JsonType] = Field(
         default={},
@@ -75,8 +79,15 @@ class JsonlSource(Source):
     reads_on: ClassVar[bool] = True
     guesses_types: ClassVar[bool] = True
 
-    def pin(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
+    def pin(
+        self, storage: FsspecStorage, inputs: Sequence[Stat], *, grows: bool = False
+    ) -> dict[str, Any]:
         """Infer the columns' types from the first rows.
+
+        Args:
+            storage: where the files lie.
+            inputs: the files.
+            grows: whether later ones bring columns.
 
         Raises:
             InvalidSpec: one of `columns` is in none of these rows, one of `types` is not among
@@ -84,30 +95,36 @@ class JsonlSource(Source):
         """
         refuse_unread(self.types, self.columns or None)
         refuse_other_json(storage, inputs)
-        types = chain.from_iterable(object_types(storage, stat) for stat in inputs)
-        found = reduce(merged, islice(types, ROWS_TO_INFER), pa.struct([]))
+        first = islice(object_types(storage, inputs), ROWS_TO_INFER)
+        others = types_of_others(storage, spread(inputs)) if grows else ()
+        found = reduce(merged, chain(first, others), pa.struct([]))
         told = (settled(text_for_none(field)) for field in found.fields)
         seen = with_given(pa.schema([*told]), self.types)
         fields = {field.name: field for field in seen}
         missing = [name for name in self.columns or [] if name not in fields]
         if missing and found.num_fields:
-            known = f"the first {ROWS_TO_INFER:,} rows, which have {', '.join(fields)}"
+            known = f"{FIRST_ROWS}, which have {', '.join(fields)}"
             problem = f"is in none of {known}: correct it, or name its type in source.types"
             raise InvalidSpec.at("source.columns", missing, problem)
         names = dict.fromkeys(self.columns or fields)
         nothing = {name: text_for_none(pa.field(name, pa.null())) for name in names}
         schema = pa.schema([fields.get(name, nothing[name]) for name in names])
-        return pins_of(schema)
+        return pins_of(schema) | ({GROWS: True} if grows else {})
+
+    def pin_for_growth(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
+        """See Source; not all files are asked where there are many."""
+        return self.pin(storage, inputs, grows=not self.columns)
 
     def retyped(self, pins: dict[str, Any]) -> dict[str, Any]:
         """See Source."""
         found = with_given(schema_of(pins["schema"]), self.types)
-        return pins_of(found)
+        return pins | pins_of(found)
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the objects; a line that is none, or does not fit the types, is a bad row."""
         schema = schema_of(pins["schema"])
-        parser = Parser(schema, ignores_others=bool(self.columns))
+        rows = "the rows that were looked at" if GROWS in pins else FIRST_ROWS
+        parser = Parser(schema, ignores_others=bool(self.columns), looked_at=rows)
         with storage.open(shard.path) as file:
             yield from read_lines(universal(blocks(file, shard.path)), parser.rows)
 
@@ -115,8 +132,11 @@ class JsonlSource(Source):
 class Parser:
     """Makes rows of lines."""
 
-    def __init__(self, schema: pa.Schema, *, ignores_others: bool) -> None:
+    def __init__(
+        self, schema: pa.Schema, *, ignores_others: bool, looked_at: str = FIRST_ROWS
+    ) -> None:
         self.schema = schema
+        self.looked_at = looked_at
         self.ignores_others = ignores_others
         self.options = pj.ParseOptions(
             explicit_schema=schema,
@@ -178,10 +198,8 @@ class Parser:
 
     def misfit(self, found: dict[str, Any]) -> str | None:
         """The first key that is new or whose value does not fit."""
-        first_rows = f"the first {ROWS_TO_INFER:,} rows"
-        return Misfits(self.problem_of, self.ignores_others, first_rows).in_object(
-            found, self.schema
-        )
+        misfits = Misfits(self.problem_of, self.ignores_others, self.looked_at)
+        return misfits.in_object(found, self.schema)
 
     def problem_of(self, value: Any, wanted: pa.DataType) -> str | None:
         """Why a value is none of a type; None where it is one."""
@@ -191,16 +209,6 @@ class Parser:
         except (ValueError, pa.ArrowException) as error:
             return str(error)
         return None
-
-
-def object_types(storage: FsspecStorage, stat: Stat) -> Iterator[pa.DataType]:
-    """The types of a file's objects, one by one; bad lines are left to reading."""
-    with storage.open(stat.path) as file:
-        try:
-            for block in whole_lines(universal(blocks(file, stat.path))):
-                yield from filter(pa.types.is_struct, map(line_type, block.split(b"\n")))
-        except DamagedFile:
-            return
 
 
 def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -214,32 +222,3 @@ def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise ValueError(f"it has the key {twice!r} twice")
     return found
-
-
-def line_type(line: bytes) -> pa.DataType:
-    """The type of a line's value; null where it is not JSON, or no row."""
-    try:
-        return type_of(load(line.decode()))
-    except (ValueError, RecursionError):
-        return pa.null()
-
-
-def type_of(value: Any, depth: int = 0) -> pa.DataType:
-    """The Arrow type of a JSON value.
-
-    Raises:
-        ValueError: it is nested too deep, or has too many keys.
-    """
-    if depth > DEEPEST:
-        raise ValueError(TOO_DEEP)
-    if isinstance(value, dict):
-        if len(value) > MOST_COLUMNS:
-            raise ValueError(f"it has {len(value):,} keys; at most {MOST_COLUMNS:,} are read")
-        return pa.struct([(key, type_of(each, depth + 1)) for key, each in value.items()])
-    if isinstance(value, list):
-        types = (type_of(each, depth + 1) for each in value)
-        return pa.list_(reduce(merged, types, pa.null()))
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        return pa.null() if is_beyond(value) else pa.uint64()  # doubles would round the others too
-    plain = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
-    return plain.get(type(value), pa.null())

@@ -1,27 +1,21 @@
 """Names and types of the columns of Parquet files: the first file's, or what a spec gives them."""
 
-import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import completed, has_null, text_for_none
+from tasks.kinds.sources.files_to_ask import FIRST_FILES, behind_the_first
 from tasks.kinds.sources.fitting import DATA_ERRORS, data_error
-from tasks.kinds.sources.given_types import ARROW, CsvType
+from tasks.kinds.sources.given_types import ARROW, CsvType, take_for_later
 from tasks.kinds.sources.stored_arrays import as_stored, for_both, is_of_one_shape, type_in_rows
 from tasks.protocol.batch import RESERVED
 from tasks.protocol.object_stat import Stat
 from tasks.protocol.storage import FsspecStorage
 
-logger = logging.getLogger(__name__)
-
-FILES_TO_INFER = 10
-FILES_TO_GROW_BY = 64
-"""Of those between the first ones and the last, where all columns are wanted that any has."""
 INT96_UNIT = "us"
 """Of timestamps as Spark writes them: in nanoseconds, as Arrow has it, the year 9999 becomes 1816.
 What is finer, as others may have written it, is cut off."""
@@ -70,23 +64,8 @@ def types_of(
         if not (grows or is_open):
             break
     if types and unseen:
-        refuse_other_case(unseen, first)
-        tell_unseen(unseen, first, len(inputs))
+        take_for_later(unseen, first, len(inputs))
     return types, first
-
-
-def tell_unseen(names: Iterable[str], columns: Iterable[str], num_files: int) -> None:
-    """Warn of names given a type that no file has.
-
-    Files of one night may lack what those of another have: to refuse them would end it.
-    """
-    many = f"the first {FILES_TO_INFER} files and the last"
-    logger.warning(
-        "source.types: %s have no column %s, which is null there; the first has %s",
-        many if num_files > FILES_TO_INFER + 1 else "the files",
-        ", ".join(sorted(names)),
-        ", ".join(columns),
-    )
 
 
 def asked(storage: FsspecStorage, inputs: Sequence[Stat], *, grows: bool) -> Iterator[pa.Schema]:
@@ -97,19 +76,8 @@ def asked(storage: FsspecStorage, inputs: Sequence[Stat], *, grows: bool) -> Ite
         inputs: the files.
         grows: whether some between them are asked too, at even distances.
     """
-    yield from islice(schemas(storage, inputs), FILES_TO_INFER)
-    rest = inputs[FILES_TO_INFER:]
-    between = range(0, len(rest) - 1, len(rest) // FILES_TO_GROW_BY + 1) if grows else ()
-    yield from schemas(storage, [*(rest[at] for at in between), *rest[-1:]])
-
-
-def refuse_other_case(names: Iterable[str], columns: Iterable[str]) -> None:
-    """See that no name would be a column's if case and blanks did not count."""
-    spelt = {each.strip().casefold(): each for each in columns}
-    for name in sorted(names):
-        if meant := spelt.get(name.strip().casefold()):
-            problem = f"is a column of none of the files: did you mean {meant!r}?"
-            raise InvalidSpec.at("source.types", name, problem)
+    yield from islice(schemas(storage, inputs), FIRST_FILES)
+    yield from schemas(storage, behind_the_first(inputs, between=grows))
 
 
 def schemas(storage: FsspecStorage, inputs: Sequence[Stat]) -> Iterator[pa.Schema]:

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +20,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import LATER_VALUE, NO_VALUE
 from tasks.kinds.sources import CsvSource, text
 from tasks.kinds.sources.csv_reading import records
-from tasks.kinds.sources.listing import listing_of
+from tasks.kinds.sources.listing import list_inputs, listing_of
 from tasks.kinds.sources.source import BadRow
 from tasks.kinds.sources.text import BOM
 from tasks.kinds.steps import FilterStep
@@ -461,3 +462,46 @@ def test_a_line_above_the_header_is_told_with_the_way_out(tmp_path: Path, first:
 def test_a_line_above_the_header_as_wide_as_the_table(tmp_path: Path) -> None:
     with pytest.raises(InvalidSpec, match=r"twice: ''.*passed over by source\.skip_lines$"):
         parsed(tmp_path, b"Export,,\na,b,c\n1,2,3\n")
+
+
+def grown(source: CsvSource) -> dict[str, Any]:
+    return dict(json.loads(json.dumps(source.pin_for_growth(*list_inputs(source)))))
+
+
+def test_a_table_that_grows_has_the_columns_of_all_files(tmp_path: Path) -> None:
+    write(tmp_path, "1.csv", b"a,b,note\n1,x,\n")
+    write(tmp_path, "2.csv", b"label,a\ncat,2\n")
+    write(tmp_path, "3.csv", b"other\n3\n")  # a table of something else
+    write(tmp_path, "4.csv", b"b,a,note,n\ny,4,7,1152921504606846977\nz,5,,\n")
+    write(tmp_path, "5.csv", b"a,__x\n6,1\n")  # as nobody may name a column
+    source = CsvSource(path=str(tmp_path))
+    *_, bad = rows = read_all(source, pins := grown(source))
+    nothing = {"b": None, "note": None, "label": None, "n": None}
+    assert rows[:2] == [{"a": 1, **nothing, "b": "x"}, {"a": 2, **nothing, "label": "cat"}]
+    assert "the header lacks 'a'" in str(rows[2].error)
+    assert rows[3] == {"a": 4, "b": "y", "note": 7, "label": None, "n": 2**60 + 1}
+    assert rows[4] == {"a": 5, **nothing, "b": "z"}
+    assert "has the new '__x', unlike the files that were asked" in str(bad.error)
+    assert source.retyped(pins) == pins
+
+
+def test_a_type_for_a_column_that_comes_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path, "1.csv", b"a\n1\n")
+    source = CsvSource(path=str(tmp_path), types={"late": "string"})
+    pins = grown(source)
+    assert "source.types: the files have no column late, which is null there" in caplog.text
+    write(tmp_path, "2.csv", b"late,a\n007,2\n")
+    assert read_all(source, pins) == [{"a": 1, "late": None}, {"a": 2, "late": "007"}]
+    with pytest.raises(InvalidSpec, match="did you mean 'a'"):
+        grown(CsvSource(path=str(tmp_path), types={"A": "string"}))
+
+
+def test_columns_that_are_named_must_be_in_all_files_of_a_table_that_grows(tmp_path: Path) -> None:
+    write(tmp_path, "1.csv", b"a,b\n1,x\n")
+    write(tmp_path, "2.csv", b"a,c\n2,y\n")
+    source = CsvSource(path=str(tmp_path), columns=["a", "b"])
+    first, bad = read_all(source, grown(source))
+    assert first == {"a": 1, "b": "x"}
+    assert "the header lacks 'b'" in str(bad.error)

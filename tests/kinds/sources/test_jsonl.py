@@ -279,3 +279,21 @@ def test_objects_over_several_lines_are_no_json_lines(tmp_path: Path, end: str) 
         read_all(JsonlSource(path=write(tmp_path, "a.json", one)))
     rows = parsed(tmp_path, b'{\n{"a": 2}\n')  # a line that is cut off, and a good one
     assert [isinstance(row, BadRow) for row in rows] == [True, False]
+
+
+def test_a_table_that_grows_has_the_keys_of_all_files(tmp_path: Path) -> None:
+    write(tmp_path, "1.jsonl", b'{"a": 1, "price": 2}\n' * 1_000)
+    later = b'{"a": 2}\n' * 99 + b'{"price": 0.5, "more": [1], "b": {"c": null}}\n'
+    write(tmp_path, "2.jsonl", later + b'{"late": 1}\n')
+    source = JsonlSource(path=str(tmp_path))
+    pins = json.loads(json.dumps(source.pin_for_growth(*list_inputs(source))))
+    *rows, bad = read_all(source, pins)
+    nothing = {"price": None, "more": None, "b": None}
+    assert rows[-2:] == [
+        {"a": 2, **nothing}, {"a": None, "price": 0.5, "more": [1], "b": {"c": None}},
+    ]  # fmt: skip
+    assert rows[0] == {"a": 1, **nothing, "price": 2.0}
+    assert "the key 'late' is in none of the rows that were looked at; name its" in str(bad.error)
+    assert source.retyped(pins) == pins
+    named = JsonlSource(path=str(tmp_path), columns=["a"])
+    assert named.pin_for_growth(*list_inputs(named)) == named.pin(*list_inputs(named))

@@ -8,14 +8,19 @@ import pyarrow as pa
 from tasks.kinds.sources.source import BadRow
 from tasks.kinds.sources.text import bad_row
 
+SEVERAL = "the files that were asked for columns; source.types with its type takes a new one"
 
-def refuse_others(header: list[str], schema: pa.Schema, *, takes_new: bool) -> None:
+
+def refuse_others(
+    header: list[str], schema: pa.Schema, *, takes_new: bool, may_lack: bool = False
+) -> None:
     """See that a file has the pinned columns, in any order.
 
     Args:
         header: names of the file's columns.
         schema: of those that are pinned.
         takes_new: whether it may have others too, which nobody reads.
+        may_lack: whether it may have but some of them.
 
     Raises:
         ValueError: it has not.
@@ -23,10 +28,13 @@ def refuse_others(header: list[str], schema: pa.Schema, *, takes_new: bool) -> N
     here, known = set(header), set(schema.names)
     missing = [repr(name) for name in schema.names if name not in here]
     new = [repr(name) for name in header if name not in known and not takes_new]
+    if may_lack and len(missing) < len(schema):
+        missing = []
     found = [f"lacks {', '.join(missing)}"] * bool(missing)
     found += [f"has the new {', '.join(new)}"] * bool(new)
     if found:
-        raise ValueError(f"the header {' and '.join(found)}, unlike the first file with rows")
+        unlike = SEVERAL if may_lack else "the first file with rows"
+        raise ValueError(f"the header {' and '.join(found)}, unlike {unlike}")
 
 
 def without_header(

@@ -84,6 +84,7 @@ class Dialect:
         if schema is not None:
             options.column_types = schema
             options.include_columns = schema.names
+            options.include_missing_columns = True  # which files may lack is seen by their headers
         return options
 
 

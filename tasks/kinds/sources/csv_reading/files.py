@@ -1,0 +1,144 @@
+"""How CSV files are written, as a spec says, and what their first rows tell."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from itertools import chain
+from typing import IO, Self
+
+import pyarrow as pa
+from pydantic import Field, field_validator, model_validator
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.column_types import NO_VALUE
+from tasks.kinds.sources.csv_reading.inferring import inferred
+from tasks.kinds.sources.csv_reading.records import Records, batches, line_ends
+from tasks.kinds.sources.csv_reading.rows import SEPARATOR, ColumnTwice, Dialect, Parser
+from tasks.kinds.sources.encoded import EncodedSource
+from tasks.kinds.sources.source import BadRow
+from tasks.kinds.sources.text import blocks, without_first
+
+BYTES_TO_INFER = 4 << 20
+ONE_CHARACTER = r"^[\t\x20-\x7e]$"
+
+
+class CsvFiles(EncodedSource):
+    """Files of CSV."""
+
+    delimiter: str = Field(
+        default=",",
+        pattern=ONE_CHARACTER,
+        description="The character between two values. A first line that says so to Excel, as "
+        "sep=; does, is no row, and must say the same.",
+    )
+    quote_char: str = Field(
+        default='"',
+        pattern=ONE_CHARACTER,
+        description="The character around values with delimiters or line ends; doubled, it "
+        "stands for itself.",
+    )
+    skip_lines: int = Field(
+        default=0,
+        ge=0,
+        description="Lines at the beginning of each file that are none of the table's, as a "
+        "comment above the header.",
+    )
+    column_names: list[str] | None = Field(
+        default=None,
+        min_length=1,
+        description="Names of all columns, of files without a header; where empty, the first "
+        "record names them.",
+    )
+    null_values: list[str] | None = Field(
+        default=None,
+        description="Texts that mean null, in every column, and no others: name '' too where "
+        "values are left out. Where empty, no value, NA, NULL, nan and the like mean null, except "
+        "in text columns.",
+    )
+
+    @field_validator("column_names")
+    @classmethod
+    def _named_once(cls, names: list[str] | None) -> list[str] | None:
+        if names and len(set(names)) < len(names):
+            raise ValueError("name each column once")
+        return names
+
+    @model_validator(mode="after")
+    def _told_apart(self) -> Self:
+        if self.delimiter == self.quote_char:
+            raise ValueError(
+                f"delimiter and quote_char are both {self.delimiter!r}: give one of them another "
+                "character, quote_char one that no value has where none is quoted"
+            )
+        return self
+
+    @property
+    def dialect(self) -> Dialect:
+        """How the files' values are written."""
+        return Dialect(self.delimiter, self.quote_char, self.null_values, self.encoding)
+
+    def records(self, file: IO[bytes], path: str) -> tuple[Iterator[bytes | BadRow], str | None]:
+        """The file's records, and what is wrong with all of them; None where nothing is."""
+        lines = without_first(self.skip_lines, line_ends(blocks(file, path, self.encoding)))
+        records = Records(self.delimiter, self.quote_char).split(lines)
+        first = next(records, b"")
+        said = SEPARATOR.fullmatch(first) if isinstance(first, bytes) else None
+        if said is None:
+            return chain([first] if first else [], records), None
+        if said[1] == self.delimiter.encode():
+            return records, None
+        return records, f"is not what the first line says ({said[0].decode(errors='replace')!r})"
+
+    def infer(
+        self, file: IO[bytes], path: str, most_bytes: int = BYTES_TO_INFER
+    ) -> tuple[pa.Schema, bool]:
+        """The types of a file's first rows, and whether there are any.
+
+        Args:
+            file: to be read.
+            path: its own.
+            most_bytes: of values that tell.
+
+        Raises:
+            ColumnTwice: the header names a column twice.
+            InvalidSpec: the file has a header, and `column_names` has the same; or it says itself
+                that it has another delimiter.
+        """
+        dialect = self.dialect
+        records, other = self.records(file, path)
+        if other is not None:
+            problem = f"{other} in {path}: set that one"
+            raise InvalidSpec.at("source.delimiter", self.delimiter, problem)
+        first = next(records, b"")
+        if self.column_names:
+            self.refuse_header(first, path)
+            records = chain([first] if first else [], records)
+        try:
+            header = self.column_names or dialect.header(first)
+        except ColumnTwice:
+            raise
+        except ValueError:
+            return pa.schema([]), False  # reading it says what is wrong
+        as_written = replace(dialect, null_values=None)
+        parser = Parser(as_written, header, pa.schema([(name, pa.string()) for name in header]))
+        tables, size = [], 0
+        for read in chain.from_iterable(map(parser.rows, batches(records))):
+            if not isinstance(read, BadRow):
+                tables.append(read)
+                size += read.nbytes
+            if size > most_bytes:
+                break
+        if tables:
+            return inferred(pa.concat_tables(tables), dialect), True
+        return pa.schema([each.with_metadata(NO_VALUE) for each in parser.schema]), False
+
+    def refuse_header(self, first: bytes | BadRow, path: str) -> None:
+        """See that a file's first record is a row, not the very names that `column_names` has.
+
+        Raises:
+            InvalidSpec: it is not: the header would be predicted.
+        """
+        with suppress(ValueError):
+            if self.dialect.header(first) == self.column_names:
+                problem = f"is the header of {path}: leave it empty, for files that have one"
+                raise InvalidSpec.at("source.column_names", self.column_names, problem)
