@@ -25,7 +25,7 @@ from deployments.prefect_file import PREFECT_FILE, Deployment, load_prefect_file
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.spec_file import load_spec, written_out
-from tasks.spec_yaml import parse_yaml
+from tasks.spec_reading.yaml import parse_yaml
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient

@@ -14,7 +14,7 @@ from pydantic import (
 )
 
 from tasks.errors import InvalidSpec
-from tasks.spec_yaml import parse_yaml
+from tasks.spec_reading.yaml import parse_yaml
 
 PREFECT_FILE = Path(__file__).parent / "prefect.yaml"
 Step = dict[str, dict[str, Any]]

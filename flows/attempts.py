@@ -24,9 +24,9 @@ from tasks.lineage import publish_run
 from tasks.materializing_run import MaterializingRun, plan_materializing_run
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Gap
+from tasks.publishing.rejections import with_rows
 from tasks.ray_job.counts import BEFORE_CUT
 from tasks.ray_job.result import failure
-from tasks.rejections import with_rows
 from tasks.report import report_failure, show_report
 from tasks.reporting.addresses import url_on
 from tasks.run import forget_old_word, left_to_do, next_attempt

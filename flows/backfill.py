@@ -32,7 +32,7 @@ from tasks.output_status import (
     look_at,
 )
 from tasks.periods import EVERY_DAY, Portion, label, portions
-from tasks.preflight import check_spec
+from tasks.planning.preflight import check_spec
 from tasks.reporting.backfilled import Outcome, outcome_table
 from tasks.spec import BatchInferenceSpec
 

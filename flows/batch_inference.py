@@ -22,13 +22,13 @@ from flows.server_away import await_server, kept_report
 from tasks.errors import BatchInferenceError, GateFailed, UnfinishedRun
 from tasks.late_report import report_late
 from tasks.plan import PlannedRun
+from tasks.planning.unfinished_errors import LEFT_TO_A_BACKFILL
 from tasks.report import report_run, show_run
 from tasks.reporting.run_report import RunReport
 from tasks.run_options import RunOptions
 from tasks.scheduled import at_time, shares_output, time_used, timed_inputs
 from tasks.spec import BatchInferenceSpec
 from tasks.timeouts import Deadline
-from tasks.unfinished_errors import LEFT_TO_A_BACKFILL
 from tasks.without_ray import advice_without_ray
 
 OURS: dict[str, Any] = {

@@ -12,7 +12,7 @@ from flows.printed_report import left_by, print_periods, print_report
 from tasks.errors import HeldBack
 from tasks.kinds.clusters import InlineCluster
 from tasks.periods import portions
-from tasks.preflight import check_spec
+from tasks.planning.preflight import check_spec
 from tasks.previewing import check_preview
 from tasks.quick_imports import quick_imports
 from tasks.scheduled import at_time, parse_time

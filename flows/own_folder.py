@@ -5,7 +5,7 @@ import os
 from flows.deployment_run import is_deployment_run
 from tasks.errors import InvalidSpec
 from tasks.spec import BatchInferenceSpec
-from tasks.spec_paths import places, places_read
+from tasks.spec_reading.paths import places, places_read
 
 PROBLEM = "is relative to a folder that goes with this run: write it from / on"
 

@@ -14,7 +14,8 @@ from tasks.first_rows import first_rows
 from tasks.kinds.clusters import KubeRayCluster, RayJobsCluster
 from tasks.ledgers import ledger_of
 from tasks.plan import make_plan
-from tasks.preflight import CHECKS, Check
+from tasks.planning.preflight import CHECKS, Check
+from tasks.planning.unfinished import UnfinishedRuns
 from tasks.rehearsal import rehearse
 from tasks.run_options import RunOptions
 from tasks.running_jobs import live_jobs, runs_at_work, tell_to_stop
@@ -22,7 +23,6 @@ from tasks.scheduled import timed_inputs
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import load_spec
 from tasks.timeouts import at_output
-from tasks.unfinished import UnfinishedRuns
 from tasks.without_ray import advice_without_ray
 
 

@@ -9,7 +9,7 @@ from tasks.errors import Unreachable, shown
 from tasks.kinds.first_line import first_line
 from tasks.kinds.places import folder_of
 from tasks.spec import BatchInferenceSpec
-from tasks.spec_paths import places
+from tasks.spec_reading.paths import places
 
 SCHEME = re.compile(r"^\w+://")
 

@@ -5,8 +5,8 @@ from datetime import datetime
 from functools import partial
 
 from tasks.lease import load_holder
-from tasks.new_inputs import published_paths
 from tasks.plan import PlannedRun
+from tasks.planning.new_inputs import published_paths
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import load_plan

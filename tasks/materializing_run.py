@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from tasks.config import digest
 from tasks.errors import StageFailed
 from tasks.kinds.sinks import ParquetSink
 from tasks.plan import PlannedRun
+from tasks.planning.config import digest
 from tasks.protocol.acceptance import Gap
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.materialized_rows import KEPT_SCHEMA, MaterializedRun, kept_for

@@ -4,23 +4,23 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tasks.config import config_digests, other_config
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.placeholders import is_timed
 from tasks.kinds.sources.listing import leads_to, list_inputs
 from tasks.ledgers import ledger_of
-from tasks.new_inputs import published_paths, unpublished
-from tasks.output_as_found import is_emptied, refuse_emptied, rows_taken_away
 from tasks.periods import Portion
+from tasks.planning.config import config_digests, other_config
+from tasks.planning.new_inputs import published_paths, unpublished
+from tasks.planning.output_as_found import is_emptied, refuse_emptied, rows_taken_away
+from tasks.planning.reader_settings import notes, other_rows
+from tasks.planning.unfinished import UnfinishedRuns
 from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import output_of
-from tasks.reader_settings import notes, other_rows
 from tasks.scheduled import at_time
 from tasks.spec import BatchInferenceSpec
-from tasks.unfinished import UnfinishedRuns
 
 
 @dataclass(frozen=True)

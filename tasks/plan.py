@@ -4,15 +4,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tasks.access import access_told
-from tasks.call import Call
 from tasks.counted import counted
 from tasks.errors import OutputHeld
 from tasks.kinds.models import Model
 from tasks.lease import hold
 from tasks.ledgers import ledger_of
-from tasks.output_as_found import refuse_unknown
-from tasks.output_trial import try_output
-from tasks.preflight import check_spec
+from tasks.planning.call import Call
+from tasks.planning.output_as_found import refuse_unknown
+from tasks.planning.output_trial import try_output
+from tasks.planning.preflight import check_spec
 from tasks.protocol.acceptance import Accepted, Gap, find_gap
 from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.delta_ledger import DeltaLedger

@@ -5,19 +5,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from tasks.baselines import last_runs
 from tasks.errors import InvalidSpec
-from tasks.judging import judge, line_of, staged_files
 from tasks.kinds.clusters import InlineCluster
 from tasks.kinds.gates.rows import RowsGate
 from tasks.ledgers import ledger_of
-from tasks.output_rows import OutputReader
 from tasks.own_process import lacking_here
 from tasks.plan import PlannedRun
-from tasks.preflight import check_spec
+from tasks.planning.baselines import last_runs
+from tasks.planning.preflight import check_spec
+from tasks.publishing.judging import judge, line_of, staged_files
+from tasks.publishing.output_rows import OutputReader
+from tasks.publishing.rejections import excess
 from tasks.ray_job.job import output_of
 from tasks.ray_job.output_schema import pinned
-from tasks.rejections import excess
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec, ErrorBudget
 

@@ -3,23 +3,23 @@
 import time
 from typing import Any
 
-from tasks.config import config_digests, model_digest
 from tasks.errors import RowsMissing, RunStopped
-from tasks.history import with_history
-from tasks.judging import pass_gates
 from tasks.kinds.sources.table_reading.carried import GONE
 from tasks.plan import PlannedRun
+from tasks.planning.config import config_digests, model_digest
+from tasks.planning.reader_settings import reading_of
 from tasks.protocol.publication import Publication
 from tasks.protocol.publishing import publish
 from tasks.protocol.rewriting import as_they_are
 from tasks.protocol.storage import read_json
+from tasks.publishing.history import with_history
+from tasks.publishing.judging import pass_gates
+from tasks.publishing.rejections import check_budget
+from tasks.publishing.row_keys import keys_of
 from tasks.ray_job.follower_heartbeat import STOPPED
 from tasks.ray_job.output_schema import pinned
 from tasks.ray_job.writing import QUARANTINE
-from tasks.reader_settings import reading_of
 from tasks.record_coverage import count_rows
-from tasks.rejections import check_budget
-from tasks.row_keys import keys_of
 from tasks.run import last_job
 from tasks.run_folder import pin_schema, published_schema
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.ledgers import ledger_of
-from tasks.output_rows import OutputFile, OutputReader
+from tasks.publishing.output_rows import OutputFile, OutputReader
 from tasks.ray_job.job import output_of
 from tasks.ray_job.writing import QUARANTINE
 from tasks.run_folder import published_schema

@@ -10,13 +10,13 @@ from tasks.clusters.stopping import stop_job
 from tasks.errors import BatchInferenceError
 from tasks.lease import Holder, holder_of, is_held_for
 from tasks.ledgers import ledger_of
+from tasks.planning.unfinished import jobs_left
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.storage import read_json
 from tasks.ray_job.counts import BEFORE_CUT
 from tasks.ray_job.job import Job, first_job_of, output_of
 from tasks.run import attempts_in, last_job, number_of
 from tasks.spec import BatchInferenceSpec
-from tasks.unfinished import jobs_left
 
 logger = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ from pydantic import ValidationError
 from tasks.errors import InvalidSpec
 from tasks.kinds.secret_names import HIDDEN, SECRET, shown_at
 from tasks.spec import BatchInferenceSpec
-from tasks.spec_names import elsewhere, field_meant, kinds_at, likest
-from tasks.spec_paths import resolve_paths
-from tasks.spec_words import NOT_WRITTEN, PATTERNS, Written, as_read, text_wanted
-from tasks.spec_yaml import parse_yaml
+from tasks.spec_reading.names import elsewhere, field_meant, kinds_at, likest
+from tasks.spec_reading.paths import resolve_paths
+from tasks.spec_reading.words import NOT_WRITTEN, PATTERNS, Written, as_read, text_wanted
+from tasks.spec_reading.yaml import parse_yaml
 
 MEMBER_OF_UNION = re.compile(
     r"(str|int|float|bool|constrained-\w+|(literal|list|dict|nullable)\[.*\])"

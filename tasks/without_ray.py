@@ -8,7 +8,7 @@ from tasks.counted import counted
 from tasks.kinds.clusters import LocalCluster
 from tasks.machine import cores
 from tasks.plan import PlannedRun
-from tasks.preflight import could_run_inline
+from tasks.planning.preflight import could_run_inline
 from tasks.ray_job.own_machine import lies_near
 from tasks.spec import BatchInferenceSpec
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from tasks.config import config_digests, digest
 from tasks.kinds import models, sinks, sources, steps
-from tasks.new_inputs import NewInputs
+from tasks.planning.config import config_digests, digest
+from tasks.planning.new_inputs import NewInputs
 from tasks.spec_file import complete_spec
-from tasks.spec_yaml import parse_yaml
+from tasks.spec_reading.yaml import parse_yaml
 
 if typing.TYPE_CHECKING:
     from tasks.kinds.kind import Kind

@@ -17,7 +17,7 @@ from flows import plain_commands
 from tasks.access import access_told, field_of
 from tasks.errors import Unreachable
 from tasks.plan import make_plan
-from tasks.preflight import check_spec
+from tasks.planning.preflight import check_spec
 from tasks.publish import publish_planned
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import spec_of

@@ -7,9 +7,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tasks import machine, preflight
+from tasks import machine
 from tasks.errors import InvalidSpec
-from tasks.preflight import check_cluster, count_gpus, this_machine
+from tasks.planning import preflight
+from tasks.planning.preflight import check_cluster, count_gpus, this_machine
 from tasks.spec_file import parse_spec
 
 GIB = 1 << 30

@@ -9,7 +9,7 @@ import pytest
 
 from tasks.errors import InvalidSpec
 from tasks.own_process import is_met, lacking_inline
-from tasks.preflight import check_cluster
+from tasks.planning.preflight import check_cluster
 from tasks.previewing import refuse_unlike, trial_of
 from tests.flows.conftest import spec_of
 

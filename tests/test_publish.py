@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tasks.errors import ErrorBudgetExceeded, OutputHeld, RunStopped
-from tasks.output_rows import fetched
 from tasks.plan import make_plan
 from tasks.publish import publish_planned
+from tasks.publishing.output_rows import fetched
+from tasks.publishing.rejections import EXAMPLES, Rejections, error_lines, with_rows
 from tasks.ray_job.writing import QUARANTINE, QUARANTINE_SCHEMA
-from tasks.rejections import EXAMPLES, Rejections, error_lines, with_rows
 from tasks.run import forget_old_word, left_to_do
 from tasks.run_options import RunOptions
 from tasks.running_jobs import tell_to_stop

@@ -15,12 +15,12 @@ from tasks.errors import Unreachable
 from tasks.lease import Holder, save_holder
 from tasks.materializing_run import plan_materializing_run
 from tasks.plan import make_plan
+from tasks.planning.unfinished import give_up
 from tasks.publish import publish_planned
 from tasks.ray_job.job import Job
 from tasks.run import left_to_do, new_job, next_attempt
 from tasks.run_options import RunOptions
 from tasks.running_jobs import live_jobs, stop_jobs, tell_to_stop, unfinished_jobs
-from tasks.unfinished import give_up
 from tests.reporting import classify_spec, make_inputs, run_attempt
 
 

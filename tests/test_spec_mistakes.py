@@ -11,7 +11,7 @@ from tasks.errors import InputNotFound, InvalidSpec
 from tasks.kinds.places import check_source
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import complete_spec, load_spec, parse_spec
-from tasks.spec_words import PATTERNS
+from tasks.spec_reading.words import PATTERNS
 
 HTTP = {"kind": "http", "url": "http://127.0.0.1:9/v1", "model": "m"}
 

@@ -2,7 +2,7 @@
 
 from tasks.kinds.gates.comparison import LABEL, PREDICTION, Comparison
 from tasks.kinds.gates.values import refuse_nested
-from tasks.output_rows import OutputFile, OutputReader
+from tasks.publishing.output_rows import OutputFile, OutputReader
 from tasks.reporting.evidence import Evidence
 
 

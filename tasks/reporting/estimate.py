@@ -9,9 +9,9 @@ from tasks.clusters.own_ray import joined
 from tasks.errors import InvalidSpec
 from tasks.kinds.clusters import InlineCluster, RayJobsCluster
 from tasks.kinds.sources.likely_rows import INPUTS_ASKED, reckon_rows
-from tasks.known_types import lasting_columns
 from tasks.ledgers import ledger_of
-from tasks.new_inputs import NewInputs
+from tasks.planning.known_types import lasting_columns
+from tasks.planning.new_inputs import NewInputs
 from tasks.protocol.records import Record
 from tasks.ray_job.cluster_capacity import Node
 from tasks.ray_job.counts import STAGES

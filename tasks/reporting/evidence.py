@@ -6,7 +6,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from tasks.output_rows import fetched
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
 from tasks.protocol.layout import RunFolder
@@ -16,10 +15,11 @@ from tasks.protocol.plan_file import load_plan
 from tasks.protocol.records import Record, load_records
 from tasks.protocol.rewriting import read_published
 from tasks.protocol.storage import FsspecStorage, read_json
+from tasks.publishing.output_rows import fetched
+from tasks.publishing.rejections import Rejections, load_rejections
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job, first_job_of, stored_job
 from tasks.ray_job.output_schema import pinned
-from tasks.rejections import Rejections, load_rejections
 from tasks.run import attempts_in
 from tasks.spec import BatchInferenceSpec
 

@@ -10,7 +10,7 @@ import yaml
 from tasks.counted import counted
 from tasks.errors import GateFailed
 from tasks.kinds.gates.comparison import Comparison
-from tasks.rejections import error_lines
+from tasks.publishing.rejections import error_lines
 from tasks.reporting.addresses import named_on
 from tasks.reporting.confusion import confusion_image
 from tasks.reporting.evidence import Evidence

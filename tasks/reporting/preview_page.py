@@ -7,10 +7,10 @@ import pyarrow as pa
 
 from tasks.counted import counted
 from tasks.machine import GIB
+from tasks.publishing.rejections import error_lines
 from tasks.python_rows import python_rows
 from tasks.ray_job.counts import STAGES
 from tasks.record_coverage import count_rows
-from tasks.rejections import error_lines
 from tasks.reporting.estimate import Estimate, FullRun
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.figures import busy_seconds, stage_rows

@@ -5,7 +5,7 @@ from typing import Any
 
 from tasks.counted import counted
 from tasks.kinds.clusters import InlineCluster, LocalCluster
-from tasks.preflight import could_run_inline
+from tasks.planning.preflight import could_run_inline
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.own_machine import with_cores
 from tasks.reporting.advice import Advice, advise, advise_inline, ask_for_nodes

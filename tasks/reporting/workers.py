@@ -2,7 +2,7 @@
 
 from tasks.kinds.clusters import InlineCluster, RemoteCluster
 from tasks.machine import cores
-from tasks.preflight import count_gpus
+from tasks.planning.preflight import count_gpus
 from tasks.ray_job.cluster_capacity import Node, gpus_of_replica
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.own_machine import (

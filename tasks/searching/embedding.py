@@ -2,7 +2,6 @@
 
 import pyarrow as pa
 
-from tasks.config import model_digest
 from tasks.errors import BatchInferenceError, InvalidSpec
 from tasks.kinds.column_types import IMAGE, MEDIA
 from tasks.kinds.columns import column_to_numpy
@@ -10,7 +9,8 @@ from tasks.kinds.media import decode_media_columns
 from tasks.kinds.models import Model
 from tasks.kinds.models.model import Placement
 from tasks.machine import cores
-from tasks.preflight import check_code, check_model
+from tasks.planning.config import model_digest
+from tasks.planning.preflight import check_code, check_model
 from tasks.protocol.batch import ROW
 from tasks.protocol.ledger import Snapshot
 from tasks.searching.published import PublishedVectors

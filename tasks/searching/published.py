@@ -13,10 +13,10 @@ from tasks.errors import BatchInferenceError, InvalidSpec, StaleLedger
 from tasks.kinds.hive import folder_names
 from tasks.ledgers import ledger_of
 from tasks.machine import cores
-from tasks.output_rows import READERS, OutputFile, OutputReader
 from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.table import taken_out
+from tasks.publishing.output_rows import READERS, OutputFile, OutputReader
 from tasks.python_rows import python_rows
 from tasks.ray_job.job import output_of
 from tasks.run_folder import published_schema

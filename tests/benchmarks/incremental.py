@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from tasks.config import config_digests
 from tasks.ledgers import ledger_of
-from tasks.preflight import check_spec
+from tasks.planning.config import config_digests
+from tasks.planning.preflight import check_spec
 from tasks.protocol.delta_ledger import merge_span
 from tasks.protocol.ids import IdRuns, as_ids
 from tasks.protocol.ledger import Entry, Snapshot

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from tasks.kinds.gates import AnyGate
 from tasks.kinds.gates.gate import LastRun
 from tasks.kinds.sinks import ParquetSink
-from tasks.output_rows import OutputFile, OutputReader
+from tasks.publishing.output_rows import OutputFile, OutputReader
 from tasks.protocol.storage import open_storage
 def peak():
     # A child's ru_maxrss begins with its parent's.

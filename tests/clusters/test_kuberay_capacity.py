@@ -11,7 +11,7 @@ from tasks.clusters.kuberay_capacity import refuse_beyond_manifest
 from tasks.clusters.kuberay_manifest import load_manifest
 from tasks.errors import InvalidSpec
 from tasks.kinds.clusters import KubeRayCluster
-from tasks.preflight import check_cluster
+from tasks.planning.preflight import check_cluster
 from tasks.spec import BatchInferenceSpec
 from tests.clusters.kubernetes_api import Kubernetes
 from tests.flows.conftest import spec_of

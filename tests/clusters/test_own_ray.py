@@ -23,7 +23,7 @@ from tasks.clusters.own_ray import (
 )
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.clusters import AnyCluster, InlineCluster, LocalCluster, RayJobsCluster
-from tasks.preflight import check_cluster
+from tasks.planning.preflight import check_cluster
 from tests.flows.conftest import spec_of
 from tests.listeners import listeners
 

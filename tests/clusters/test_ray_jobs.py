@@ -19,7 +19,7 @@ from tasks.clusters.ray_cluster import RayCluster, load_ray_cluster
 from tasks.clusters.ray_jobs import RayJob, RayJobs
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.clusters import RayJobsCluster
-from tasks.preflight import check_cluster
+from tasks.planning.preflight import check_cluster
 from tasks.ray_job.cluster_capacity import gpus_of_replica
 from tasks.ray_job.gpu_queue import GPUS, within_limit
 from tasks.ray_job.job import Job
@@ -93,10 +93,10 @@ def test_it_is_refused_before_anything_is_planned(
     resources: dict[str, Any], max_gpus: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = job_of(tmp_path, max_gpus, resources).spec
-    monkeypatch.setattr("tasks.preflight.api_of", lambda _: Api(FOUR_GPUS))
+    monkeypatch.setattr("tasks.planning.preflight.api_of", lambda _: Api(FOUR_GPUS))
     with pytest.raises(InvalidSpec, match=r"resources\.min_replicas: .* raise .* max_gpus"):
         check_cluster(spec)
-    monkeypatch.setattr("tasks.preflight.api_of", lambda _: Api(NO_GPU))
+    monkeypatch.setattr("tasks.planning.preflight.api_of", lambda _: Api(NO_GPU))
     assert f"jobs may hold {max_gpus:g}" in check_cluster(spec)
 
 
@@ -104,7 +104,7 @@ def test_a_cluster_of_another_ray_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec, api, ours = job_of(tmp_path, 2, {}).spec, Api(FOUR_GPUS), version("ray")
-    monkeypatch.setattr("tasks.preflight.api_of", lambda _: api)
+    monkeypatch.setattr("tasks.planning.preflight.api_of", lambda _: api)
     monkeypatch.setattr(api, "version", lambda: {"ray_version": "1.13.0"})
     with pytest.raises(InvalidSpec, match=r"runs Ray 1\.13\.0, and this project needs"):
         check_cluster(spec)

@@ -25,7 +25,7 @@ from tasks.lease import Holder, save_holder
 from tasks.plan import make_plan
 from tasks.run import left_to_do, new_job
 from tasks.run_options import RunOptions
-from tasks.spec_yaml import parse_yaml
+from tasks.spec_reading.yaml import parse_yaml
 from tests.flows.conftest import CODE, published, spec_of
 from tests.s3_server import S3
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tasks.errors import InvalidSpec
-from tasks.preflight import check_spec
+from tasks.planning.preflight import check_spec
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import published
 from tests.flows.jobs_cluster import (

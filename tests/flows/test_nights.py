@@ -21,9 +21,9 @@ from tasks.lease import load_holder
 from tasks.ledgers import ledger_of
 from tasks.lineage import publish_run
 from tasks.plan import PlannedRun
+from tasks.planning.unfinished import UnfinishedRuns
 from tasks.publish import pin_published_types
 from tasks.spec import BatchInferenceSpec
-from tasks.unfinished import UnfinishedRuns
 from tests.flows.daily import DAY, daily_spec, ids_in, put
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]

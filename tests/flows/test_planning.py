@@ -20,7 +20,7 @@ from flows.batch_inference import batch_inference
 from tasks import lineage, plan
 from tasks.errors import GateFailed, InvalidSpec, OutputHeld, StaleLedger, Unreachable
 from tasks.plan import PlannedRun
-from tasks.preflight import check_spec
+from tasks.planning.preflight import check_spec
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import published, spec_of
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from flows.batch_inference import batch_inference
-from tasks.preflight import check_cluster
+from tasks.planning.preflight import check_cluster
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import CODE, published
 from tests.flows.jobs_cluster import JobsCluster, jobs_spec, read_json

@@ -13,7 +13,7 @@ from tasks.kinds.sources.csv import CsvSource
 from tasks.kinds.sources.source import Source
 from tasks.kinds.sources.video import VideoSource
 from tasks.ledgers import ledger_of
-from tasks.reader_settings import changes
+from tasks.planning.reader_settings import changes
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import published, spec_of
 

@@ -15,12 +15,12 @@ from flows.redrive import redrive
 from tasks.errors import InvalidSpec, OutputHeld, StageFailed
 from tasks.ledgers import ledger_of
 from tasks.plan import PlannedRun, make_plan
+from tasks.planning.unfinished import UnfinishedRuns
 from tasks.protocol.rewriting import read_published
 from tasks.publish import publish_planned
 from tasks.run import left_to_do, next_attempt
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
-from tasks.unfinished import UnfinishedRuns
 from tests.flows.conftest import published, spec_of
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
@@ -213,7 +213,7 @@ def test_who_publishes_a_redrive_second_finds_it_published(
     """As a flow run that was thought dead and the one that was started in its place."""
     batch_inference(picky(numbers, *BAD))
     planned = carried_out(make_plan(picky(numbers, 777.0), RunOptions(redrive=True)))
-    place = "tasks.history.read_published"
+    place = "tasks.publishing.history.read_published"
 
     def read_late(*given: Any) -> bytes:
         monkeypatch.setattr(place, read_published)

@@ -12,7 +12,7 @@ from tasks.kinds.steps import FilterStep
 from tasks.output_status import look_at
 from tasks.periods import Portion
 from tasks.plan import make_plan
-from tasks.preflight import check_spec
+from tasks.planning.preflight import check_spec
 from tasks.publish import publish_planned
 from tasks.run import left_to_do, next_attempt
 from tasks.spec import BatchInferenceSpec

@@ -8,7 +8,7 @@ from typing import Any
 
 from tasks.errors import InvalidSpec
 from tasks.spec_file import complete_spec, load_spec
-from tasks.spec_yaml import parse_yaml
+from tasks.spec_reading.yaml import parse_yaml
 from tests.fuzz.mutating import mutated
 
 SPECS = Path(__file__).parents[2] / "deployments" / "specs"

@@ -10,7 +10,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from tasks.errors import InvalidSpec
-from tasks.preflight import check_spec
+from tasks.planning.preflight import check_spec
 from tests.flows.conftest import spec_of
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]

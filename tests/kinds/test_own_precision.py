@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tasks.errors import InvalidSpec
-from tasks.preflight import check_model
+from tasks.planning.preflight import check_model
 from tasks.spec_file import parse_spec
 
 OWN: dict[str, dict[str, Any]] = {

@@ -7,10 +7,10 @@ import pytest
 from s3fs import S3FileSystem
 
 from flows.testing import RunSpec
-from tasks.config import config_digests
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import PythonModel
-from tasks.preflight import check_spec
+from tasks.planning.config import config_digests
+from tasks.planning.preflight import check_spec
 from tasks.protocol.storage import open_storage
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import load_spec

@@ -104,7 +104,7 @@ def test_a_row_with_a_time_that_python_does_not_know_is_found(tmp_path: Path) ->
 def test_large_files_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = published(spec_at(tmp_path), tables())
     whole = vectors.nearest(unit(np.ones(WIDTH)), 9)
-    monkeypatch.setattr("tasks.output_rows.SMALL_BYTES", 0)
+    monkeypatch.setattr("tasks.publishing.output_rows.SMALL_BYTES", 0)
     assert vectors.nearest(unit(np.ones(WIDTH)), 9) == whole
 
 
@@ -115,7 +115,7 @@ def test_files_in_an_object_store(
 ) -> None:
     here = published(spec_at(tmp_path), tables())
     there = {"path": s3.url(f"search-{small_bytes}"), "storage_options": s3.storage_options}
-    monkeypatch.setattr("tasks.output_rows.SMALL_BYTES", small_bytes)
+    monkeypatch.setattr("tasks.publishing.output_rows.SMALL_BYTES", small_bytes)
     query = unit(np.ones(WIDTH))
     found = published(spec_at(tmp_path, **there), tables()).nearest(query, 9)
     assert found == here.nearest(query, 9)

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tasks.judging import staged_files
 from tasks.kinds.sinks import Sink
-from tasks.output_rows import OutputReader
 from tasks.protocol.acceptance import Accepted, accept
 from tasks.protocol.batch import ROW, RowBatch
 from tasks.protocol.delta_ledger import DeltaLedger
@@ -22,7 +20,9 @@ from tasks.protocol.publishing import publish
 from tasks.protocol.records import Encoded, load_records, store
 from tasks.protocol.storage import FsspecStorage, Storage, open_storage
 from tasks.protocol.table import Table
-from tasks.row_keys import RowKeys
+from tasks.publishing.judging import staged_files
+from tasks.publishing.output_rows import OutputReader
+from tasks.publishing.row_keys import RowKeys
 
 Row = tuple[str, str, int]
 """Input, its content's identity, row."""

@@ -18,7 +18,7 @@ from tasks.publish import publish_planned
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import spec_of
 from tests.flows.test_s3 import predict
-from tests.test_output_as_found import publish
+from tests.planning.test_output_as_found import publish
 
 NO_BOUNDS = [
     {"write.metadata.metrics.default": "none"},

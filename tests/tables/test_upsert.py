@@ -311,7 +311,7 @@ def test_mode_and_key_need_each_other(kind: str, given: dict[str, Any]) -> None:
 def test_keys_are_compared_a_few_files_at_a_time(
     bench: TableBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.row_keys.COMPARED_AT_ONCE", 4)
+    monkeypatch.setattr("tasks.publishing.row_keys.COMPARED_AT_ONCE", 4)
     for name, first in [("a", 1), ("b", 4), ("c", 7)]:
         bench.run(f"k{name}", {name: "v1"}, **ids(first, first + 1, first + 2))
     bench.run("k4", {"d": "v1"}, **ids(9, 1, 5))
@@ -332,7 +332,7 @@ def test_no_large_file_is_fetched_whole_for_its_keys(
         fetched.append(path)
         return read(storage, path)
 
-    monkeypatch.setattr("tasks.output_rows.SMALL_BYTES", file.size - 1)
+    monkeypatch.setattr("tasks.publishing.output_rows.SMALL_BYTES", file.size - 1)
     monkeypatch.setattr(FsspecStorage, "read", noted)
     bench.run("k2", {"b": "v1"}, **ids(4, 5, 6))
     assert path not in fetched

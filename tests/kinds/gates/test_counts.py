@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
-from tasks.judging import line_of
 from tasks.kinds.gates.bounds import BoundsGate, BoundsMeter
 from tasks.kinds.gates.gate import LastRun, check_columns
 from tasks.kinds.gates.rows import RowsGate, RowsMeter
 from tasks.kinds.sinks.sink import published_field
 from tasks.kinds.tensors import tensor_array
+from tasks.publishing.judging import line_of
 from tests.kinds.gates.measuring import gate_of, judge
 
 VALUES = st.lists(

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tasks.errors import InvalidSpec
 from tasks.kinds.hive import folder_values, hive_folder
 from tasks.kinds.sinks import CsvSink, JsonlSink, ParquetSink, Sink
-from tasks.output_rows import READERS, OutputFile, OutputReader
 from tasks.protocol.ids import as_ids
 from tasks.protocol.storage import FsspecStorage, open_storage
+from tasks.publishing.output_rows import READERS, OutputFile, OutputReader
 
 SINKS: list[Sink] = [ParquetSink(path="/o"), JsonlSink(path="/o"), CsvSink(path="/o")]
 ROWS = pa.table(

@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from tasks import baselines, reader_settings
-from tasks.baselines import last_runs
-from tasks.config import config_digests, digest, refuse_other_config
-from tasks.config_parts import differing_parts
-from tasks.known_types import lasting_columns, refuse_unpublishable
 from tasks.lease import hold, holder_of
 from tasks.ledgers import ledger_of
-from tasks.new_inputs import NewInputs, refuse_loss_of_times
-from tasks.output_as_found import (
+from tasks.planning import baselines, reader_settings
+from tasks.planning.baselines import last_runs
+from tasks.planning.config import config_digests, digest, refuse_other_config
+from tasks.planning.config_parts import differing_parts
+from tasks.planning.known_types import lasting_columns, refuse_unpublishable
+from tasks.planning.new_inputs import NewInputs, refuse_loss_of_times
+from tasks.planning.output_as_found import (
     refuse_emptied,
     refuse_older,
     rows_of_another_name,
@@ -20,14 +20,16 @@ from tasks.output_as_found import (
     rows_within_others,
     state_on_another_disk,
 )
+from tasks.planning.reader_settings import refuse_other_rows
+from tasks.planning.redrive import SetAside
+from tasks.planning.sharding import has_rows
+from tasks.planning.unfinished import UnfinishedRuns, give_up
 from tasks.protocol.applying import refuse_unmendable
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan
 from tasks.protocol.table import refuse_moved
 from tasks.ray_job.job import AtOutput
-from tasks.reader_settings import refuse_other_rows
-from tasks.redrive_plan import SetAside
 from tasks.run_folder import (
     check_schema,
     pin_schema,
@@ -37,9 +39,7 @@ from tasks.run_folder import (
     save_header,
 )
 from tasks.run_options import RunOptions
-from tasks.sharding import has_rows
 from tasks.spec import BatchInferenceSpec
-from tasks.unfinished import UnfinishedRuns, give_up
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tasks.errors import GateFailed, RowsMissing
-from tasks.output_rows import OutputFile, OutputReader
 from tasks.plan import make_plan
 from tasks.publish import publish_planned
+from tasks.publishing.output_rows import OutputFile, OutputReader
 from tasks.run_options import RunOptions
 from tests.reporting import classify_spec, make_inputs, run_attempt, run_spec
 
@@ -37,7 +37,7 @@ def test_who_publishes_while_another_judges_has_published_for_both(
         published.append(publish_planned(other))
         return READ(reader, file)
 
-    monkeypatch.setattr("tasks.output_rows.READERS", 1)
+    monkeypatch.setattr("tasks.publishing.output_rows.READERS", 1)
     monkeypatch.setattr(OutputReader, "read", read_late)
     assert publish_planned(planned) == 1
     assert published == [1]

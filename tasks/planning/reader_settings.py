@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.config_parts import DEFAULT
 from tasks.errors import InvalidSpec, shown
 from tasks.kinds.sources.source import Source
+from tasks.planning.config_parts import DEFAULT
 from tasks.protocol.ledger import Snapshot
 
 WHICH_INPUTS = {

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from tasks.errors import OutputHeld
 from tasks.kinds.clusters import InlineCluster
 from tasks.lease import holder_of
+from tasks.planning.unfinished_errors import of_another_spec, of_another_time
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import load_plan
@@ -16,7 +17,6 @@ from tasks.protocol.storage import read_json
 from tasks.ray_job.job import AtOutput, Job, first_job_of, output_of, without_result
 from tasks.record_coverage import rows_settled
 from tasks.spec import BatchInferenceSpec
-from tasks.unfinished_errors import of_another_spec, of_another_time
 
 
 @dataclass(frozen=True)

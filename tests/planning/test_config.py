@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Literal
 import pytest
 from pydantic import Field
 
-from tasks.config import config_digests, model_digest, other_config, refuse_other_config
 from tasks.errors import InvalidSpec
 from tasks.kinds.steps.step import Step
 from tasks.plan import make_plan
+from tasks.planning.config import config_digests, model_digest, other_config, refuse_other_config
 from tasks.spec_file import parse_spec
 from tests import golden
 
@@ -124,7 +124,7 @@ def test_an_unfinished_run_goes_on_whichever_release_has_begun_it(
     with monkeypatch.context() as patched:
         if release == "earlier":
             patched.setattr(
-                "tasks.call.config_digests", lambda *given: config_digests(*given)[1:] * 2
+                "tasks.planning.call.config_digests", lambda *given: config_digests(*given)[1:] * 2
             )
         begun = make_plan(parse_spec(raw))
     assert make_plan(parse_spec(raw)).run_key == begun.run_key

@@ -9,11 +9,11 @@ import pytest
 
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.ledgers import ledger_of
-from tasks.output_as_found import refuse_unknown, state_on_another_disk
 from tasks.output_status import look_at
 from tasks.periods import Portion
 from tasks.plan import make_plan
-from tasks.preflight import check_spec
+from tasks.planning.output_as_found import refuse_unknown, state_on_another_disk
+from tasks.planning.preflight import check_spec
 from tasks.protocol.delta_ledger import DeltaLedger
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.object_stat import Stat

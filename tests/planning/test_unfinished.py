@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from tasks.config import digest
 from tasks.errors import InvalidSpec, OutputHeld, UnfinishedRun, Unreachable
 from tasks.lease import SILENT_SECONDS, Holder, load_holder, save_holder
 from tasks.materializing_run import plan_materializing_run
-from tasks.new_inputs import NewInputs
 from tasks.plan import PlannedRun, make_plan
+from tasks.planning.config import digest
+from tasks.planning.new_inputs import NewInputs
+from tasks.planning.unfinished import give_up
 from tasks.protocol.object_stat import Stat
 from tasks.protocol.storage import FsspecStorage
 from tasks.publish import publish_planned
@@ -25,7 +26,6 @@ from tasks.run_options import RunOptions
 from tasks.scheduled import at_time
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
-from tasks.unfinished import give_up
 from tests.reporting import classify_spec, make_inputs, run_attempt, run_spec
 
 
@@ -112,7 +112,9 @@ def test_a_run_of_a_release_that_made_other_keys_is_not_said_to_have_no_plan(
 ) -> None:
     make_inputs(tmp_path / "in")
     with monkeypatch.context() as then:
-        then.setattr("tasks.call.digest", lambda parts: digest([*parts, "an earlier release"]))
+        then.setattr(
+            "tasks.planning.call.digest", lambda parts: digest([*parts, "an earlier release"])
+        )
         run_attempt(make_plan(classify_spec(tmp_path)))
     told = r"with 200 rows done; what differs: nothing that can be told, .* or another release has"
     with pytest.raises(UnfinishedRun, match=told):
@@ -169,7 +171,7 @@ def test_a_restart_that_is_cut_short_leaves_no_run_beside_the_one_it_replaces(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as dying:
-        dying.setattr("tasks.call.save_and_reload", die)
+        dying.setattr("tasks.planning.call.save_and_reload", die)
         with pytest.raises(KeyboardInterrupt):
             make_plan(first.spec, RunOptions(restart=True))
     assert make_plan(first.spec).run != first.run

@@ -10,7 +10,7 @@ import yaml
 from tasks.kinds.secret_names import HIDDEN, shown_at
 from tasks.kinds.sources.csv_reading.files import ONE_CHARACTER
 from tasks.kinds.steps.step import NEW_COLUMN
-from tasks.spec_yaml import Loader
+from tasks.spec_reading.yaml import Loader
 
 READ_AS: dict[type, str] = {
     bool: "true or false",

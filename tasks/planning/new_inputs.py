@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.archived_inputs import archived_among, refuse_archived
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.output_overlap import refuse_own
@@ -18,18 +17,19 @@ from tasks.kinds.sources.listing import leads_to, listing_of
 from tasks.kinds.sources.source import Source
 from tasks.kinds.sources.table_reading.carried import GONE
 from tasks.kinds.tables.iceberg import METADATA
-from tasks.moved_inputs import (
+from tasks.planning.archived_inputs import archived_among, refuse_archived
+from tasks.planning.moved_inputs import (
     tell_of_changed_first_rows,
     tell_of_moved,
     tell_of_unknown_times,
 )
+from tasks.planning.sharding import resume_plan
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan
 from tasks.protocol.stat_columns import Stats
 from tasks.protocol.storage import FsspecStorage
 from tasks.protocol.texts import large
 from tasks.ray_job.job import output_of
-from tasks.sharding import resume_plan
 from tasks.spec import BatchInferenceSpec
 
 logger = logging.getLogger(__name__)

@@ -11,14 +11,14 @@ import pyarrow.compute as pc
 
 from tasks.counted import counted
 from tasks.errors import KeysRepeated
-from tasks.judging import staged_files
 from tasks.kinds.tables.types import comparable
-from tasks.output_rows import READERS, OutputFile, OutputReader
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
 from tasks.protocol.ids import Mask
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger_lines import LedgerFile
+from tasks.publishing.judging import staged_files
+from tasks.publishing.output_rows import READERS, OutputFile, OutputReader
 from tasks.ray_job.output_schema import pinned
 
 COMPARED_AT_ONCE = 1 << 20

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 from tasks.counted import counted
 from tasks.errors import ErrorBudgetExceeded
 from tasks.kinds.sources.source import REST_OF_FILE
-from tasks.output_rows import fetched
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
+from tasks.publishing.output_rows import fetched
 from tasks.ray_job.writing import SET_ASIDE
 from tasks.record_coverage import count_rows
 from tasks.reporting.addresses import named_on

@@ -20,9 +20,9 @@ from tasks.kinds.steps import (
     TileImagesStep,
 )
 from tasks.kinds.tensors import is_tensor
-from tasks.known_columns import refuse_unknown_columns, refuse_unpublished
-from tasks.known_types import lasting_columns
 from tasks.plan import make_plan
+from tasks.planning.known_columns import refuse_unknown_columns, refuse_unpublished
+from tasks.planning.known_types import lasting_columns
 from tasks.protocol.batch import ROW
 from tasks.publish import publish_planned
 from tasks.published import published_rows

@@ -6,7 +6,7 @@ import pytest
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.xgboost import XGBoostModel
-from tasks.preflight import check_code
+from tasks.planning.preflight import check_code
 from tests.flows.conftest import spec_of
 
 

@@ -11,16 +11,16 @@ from typing import Any
 import psutil
 import pyarrow as pa
 
-from tasks.baselines import last_runs
 from tasks.counted import counted
 from tasks.errors import GateFailed
 from tasks.kinds.gates.gate import Judgement, LastRun, check_columns, written
-from tasks.output_rows import OutputFile, OutputReader
 from tasks.plan import PlannedRun
+from tasks.planning.baselines import last_runs
 from tasks.protocol.acceptance import Accepted
 from tasks.protocol.ids import Mask
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.publication import Keys
+from tasks.publishing.output_rows import OutputFile, OutputReader
 from tasks.ray_job.output_schema import pinned
 from tasks.reporting.addresses import named_on
 

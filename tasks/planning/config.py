@@ -5,9 +5,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from tasks.config_parts import PLACE, parts_of, place_of
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import Model
+from tasks.planning.config_parts import PLACE, parts_of, place_of
 from tasks.protocol.ledger import Snapshot
 from tasks.spec import BatchInferenceSpec
 

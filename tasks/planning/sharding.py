@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.source import BadRow, Source
 from tasks.kinds.sources.table_reading.carried import GONE
-from tasks.known_columns import refuse_reserved, refuse_unknown_columns
-from tasks.known_paths import refuse_no_part
+from tasks.planning.known_columns import refuse_reserved, refuse_unknown_columns
+from tasks.planning.known_paths import refuse_no_part
 from tasks.protocol.plan_file import (
     Plan,
     Shard,

@@ -8,9 +8,9 @@ import pytest
 
 from tasks.kinds.sources import ParquetSource
 from tasks.kinds.sources.listing import list_inputs
+from tasks.planning.sharding import first_rows, resume_plan, shuffled
 from tasks.protocol.plan_file import Plan, Shard, shard_table, shards_of
 from tasks.protocol.storage import open_storage
-from tasks.sharding import first_rows, resume_plan, shuffled
 from tasks.spec_file import parse_spec
 
 SHARDS = [Shard(0, f"/{name}.png", "1", 9) for name in "abcdefghijklmnop"]

@@ -8,9 +8,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tasks.archived_inputs import refuse_archived
 from tasks.errors import InvalidSpec
-from tasks.known_columns import refuse_unknown_columns
+from tasks.planning.archived_inputs import refuse_archived
+from tasks.planning.known_columns import refuse_unknown_columns
+from tasks.planning.reader_settings import WHICH_INPUTS
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan
@@ -23,7 +24,6 @@ from tasks.protocol.redrive_shards import (
 )
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import output_of
-from tasks.reader_settings import WHICH_INPUTS
 from tasks.spec import BatchInferenceSpec
 
 LOOKERS = 32

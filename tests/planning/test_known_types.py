@@ -12,8 +12,8 @@ import pytest
 from tasks.errors import SchemaMismatch
 from tasks.kinds.column_types import NO_VALUE
 from tasks.kinds.sources.listing import listing_of
-from tasks.known_types import refuse_unpublishable
 from tasks.plan import make_plan
+from tasks.planning.known_types import refuse_unpublishable
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import spec_of
 from tests.reporting import run_spec
@@ -169,7 +169,7 @@ def test_a_run_that_an_earlier_release_has_planned_is_gone_on_with(
         patch.setattr("tasks.kinds.sources.jsonl.text_for_none", lambda each: each)
         with pytest.raises(SchemaMismatch, match=r"^gone is string in the inputs, and double "):
             make_plan(spec)
-        patch.setattr("tasks.call.refuse_unpublishable", lambda *_: None)
+        patch.setattr("tasks.planning.call.refuse_unpublishable", lambda *_: None)
         planned = make_plan(spec).plan
     assert make_plan(spec).plan.digest == planned.digest
     assert run_spec(spec)[1].version == 2

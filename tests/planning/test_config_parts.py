@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tasks.config_parts import differences
 from tasks.errors import InvalidSpec, UnfinishedRun
 from tasks.plan import make_plan
+from tasks.planning.config_parts import differences
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
