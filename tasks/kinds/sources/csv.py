@@ -125,9 +125,10 @@ class CsvSource(CsvFiles):
             yield stat.path, found
 
     def retyped(self, pins: dict[str, Any]) -> dict[str, Any]:
-        """See Source; a column of another run's files alone is left to those."""
-        found = schema_of(pins["schema"])
-        types = {name: each for name, each in self.types.items() if name in found.names}
+        """See Source; a column of another run's files is left to those, where none may lack."""
+        found, types = schema_of(pins["schema"]), self.types
+        if GROWS not in pins:
+            types = {name: each for name, each in types.items() if name in found.names}
         return pins | pins_of(with_given(found, types))
 
     def refuse_one_column(self, names: list[str]) -> None:

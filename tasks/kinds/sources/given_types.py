@@ -72,10 +72,9 @@ def take_for_later(names: Iterable[str], columns: Iterable[str], num_files: int)
         if meant := spelt.get(name.strip().casefold()):
             problem = f"is a column of none of the files: did you mean {meant!r}?"
             raise InvalidSpec.at("source.types", name, problem)
-    many = f"the first {FIRST_FILES} files and the last"
     logger.warning(
         "source.types: %s have no column %s, which is null there; the first has %s",
-        many if num_files > FIRST_FILES + 1 else "the files",
+        "those that were looked at" if num_files > FIRST_FILES + 1 else "the files",
         ", ".join(sorted(names)),
         ", ".join(columns),
     )

@@ -494,6 +494,9 @@ def test_a_type_for_a_column_that_comes_later(
     assert "source.types: the files have no column late, which is null there" in caplog.text
     write(tmp_path, "2.csv", b"late,a\n007,2\n")
     assert read_all(source, pins) == [{"a": 1, "late": None}, {"a": 2, "late": "007"}]
+    typed = CsvSource(path=str(tmp_path), types={"late": "string", "later": "bool"})
+    retyped = typed.retyped(pins)
+    assert read_all(typed, retyped)[1] == {"a": 2, "late": "007", "later": None}
     with pytest.raises(InvalidSpec, match="did you mean 'a'"):
         grown(CsvSource(path=str(tmp_path), types={"A": "string"}))
 
