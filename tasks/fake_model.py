@@ -225,7 +225,7 @@ def arguments_for(model: AnyModel) -> dict[str, Any]:
         return {"outputs": outputs, "labels": model.names_of_classes, "top_k": model.top_k}
     if not isinstance(model, (HttpModel, VllmModel, HuggingFaceModel)):
         return {}
-    own: dict[str, Any] = {"column": model.input_column, "outputs": [*model.output_columns]}
+    own: dict[str, Any] = {"column": model.input_columns[0], "outputs": [*model.output_columns]}
     if model.answer_schema:
         own["answer_schema"] = model.answer_schema
     if not isinstance(model, HuggingFaceModel):

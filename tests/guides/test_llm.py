@@ -4,13 +4,17 @@ Over HTTP the server is real and its model is not; of vLLM's engine there is a s
 it takes is compared with vLLM itself by the test marked `gpu` in tests/kinds/test_vllm.py.
 """
 
+import base64
+import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from PIL import Image, ImageColor
 from pydantic import BaseModel
 
 from flows.testing import RunSpec
@@ -112,6 +116,38 @@ def test_tickets_become_columns(run_spec: RunSpec, server: LlmServer) -> None:
     first = "A customer of the product mug 0 writes:\n\nticket 0: it broke"
     assert sum(text.startswith(first) for text in server.texts) == 1
     assert set(server.texts.values()) == {1}, "a bad answer is paid for once"
+
+
+@pytest.mark.prefect
+def test_images_are_described(run_spec: RunSpec, server: LlmServer, tmp_path: Path) -> None:
+    colors = ["red", "lime", "blue"]
+    files = []
+    for number, color in enumerate(colors):
+        files.append(tmp_path / f"{color}.png")
+        Image.new("RGB", (30 + number, 20), color).save(files[-1])
+    (tmp_path / "torn.png").write_bytes(b"")
+
+    def said(texts: list[str], before: int) -> Said | None:
+        url = re.search(r"base64,([^']+)", texts[0])
+        if url is None:
+            return None  # what `check` asks
+        with Image.open(io.BytesIO(base64.b64decode(url[1]))) as image:
+            answer = {"caption": str(image.size), "color": str(image.getpixel((0, 0)))}
+        content = json.dumps({**answer, "usable": True})
+        return writing({"prompt": ""}, {"message": {"content": content}})
+
+    server.behave = said
+    fields = f"source.path={tmp_path}/*.png", "errors.max_rejected_fraction=0.3"
+    done = run_spec("deployments/specs/image-captions.yaml", *at(server), *fields)
+
+    assert [each["source"] for each in done.set_aside] == [str(tmp_path / "torn.png")]
+    found = sorted(done.table.select(["path", "caption", "color"]).to_pylist(), key=str)
+    pixels = {color: str(ImageColor.getrgb(color)) for color in colors}
+    assert found == [
+        {"path": str(file), "caption": f"({30 + n}, 20)", "color": pixels[colors[n]]}
+        for n, file in sorted(enumerate(files), key=lambda each: str(each[1]))
+    ]
+    assert "image" not in done.table.column_names
 
 
 class Customer(BaseModel):

@@ -68,6 +68,7 @@ class LLM:
         self.ran: list[list[str]] = []
         self.parameters: list[SamplingParams] = []
         self.templates: list[Any] = []
+        self.conversations: list[Any] = []
         LLM.made.append(self)
 
     def get_tokenizer(self) -> Any:
@@ -99,7 +100,8 @@ class LLM:
         for talk in messages:
             if talk[-1]["role"] == "assistant":
                 raise ValueError("the last message must be the user's")  # as templates say it
-            written.append("|".join(each["content"] for each in talk))
+            self.conversations.append(talk)
+            written.append("|".join(words_of(each["content"]) for each in talk))
         return self.enqueue(written, sampling_params, use_tqdm=use_tqdm)
 
     def wait_for_completion(self, *, use_tqdm: bool = True) -> list[Any]:
@@ -140,6 +142,13 @@ class LLM:
         return [
             SimpleNamespace(outputs=SimpleNamespace(probs=[1 - share, share])) for share in shares
         ]
+
+
+def words_of(content: Any) -> str:
+    """What a message says, beside the images that it shows."""
+    if isinstance(content, str):
+        return content
+    return "".join(each.get("text", "") for each in content)
 
 
 def written(text: str) -> SimpleNamespace:

@@ -3,18 +3,23 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import pyarrow as pa
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
-from tasks.kinds.form import EmptyText
 from tasks.kinds.models import output_names
 from tasks.kinds.models.arrays import Columns, with_columns
 from tasks.kinds.models.llm import answers
 from tasks.kinds.models.llm.answer_schema import DESCRIPTION, AnswerSchema, AnswerSchemaField
+from tasks.kinds.models.llm.asking_model import (
+    AskingModel,
+    ImageColumn,
+    Prompt,
+    SystemPrompt,
+)
 from tasks.kinds.models.llm.base_url import BaseUrl
-from tasks.kinds.models.llm.conversations import messages_of, prompts_of
+from tasks.kinds.models.llm.conversations import messages_of
 from tasks.kinds.models.llm.credentials import Credentials
 from tasks.kinds.models.llm.http_tasks import (
     PATHS,
@@ -24,8 +29,9 @@ from tasks.kinds.models.llm.http_tasks import (
     WRITING,
     Task,
 )
-from tasks.kinds.models.llm.options import HttpOptions, refuse_elsewhere
-from tasks.kinds.models.model import Function, Model, Placement, refuse_dtype
+from tasks.kinds.models.llm.options import HttpOptions
+from tasks.kinds.models.llm.shown_images import Illustrated
+from tasks.kinds.models.model import Function, Placement, refuse_dtype
 
 if TYPE_CHECKING:
     from tasks.kinds.models.llm.asking import Form
@@ -35,7 +41,7 @@ REQUESTS_PER_CALL = 4
 """For each that is in flight: fewer leave the server idle at a call's end, more cost in a crash."""
 
 
-class HttpModel(Model):
+class HttpModel(AskingModel):
     """Chats, completions and embeddings of an OpenAI-compatible server.
 
     Adds `generated_text`, `finish_reason`, `prompt_tokens`, `completion_tokens`, and, as the
@@ -59,10 +65,9 @@ class HttpModel(Model):
         description="Input column: texts, or for chat lists of {role, content} too. Empty: prompt "
         "for chat and completion, text for embedding.",
     )
-    system_prompt: Annotated[str | None, EmptyText()] = Field(
-        default=None,
-        description="Chat: what the model is told first, unless a row's messages do so themselves.",
-    )
+    image_column: ImageColumn = None
+    prompt: Prompt = None
+    system_prompt: SystemPrompt = None
     answer_schema: AnswerSchemaField = Field(
         default={},
         description=f"{DESCRIPTION}For a chat the server is asked to keep to it, as "
@@ -113,6 +118,7 @@ class HttpModel(Model):
         "in time, while it answers others, is set aside.",
     )
 
+    tasks_of_fields: ClassVar[dict[str, tuple[Task, ...]]] = TASKS_OF_FIELDS
     own_precision: ClassVar[str | None] = "the server says its model's precision; leave it auto"
     not_in_identity: ClassVar[frozenset[str]] = frozenset(
         {
@@ -134,11 +140,6 @@ class HttpModel(Model):
         limits = self.requests_per_minute, self.tokens_per_minute
         return bound_of(requests_per_minute, self.concurrency, *limits)
 
-    @field_validator("system_prompt", "answer_schema")
-    @classmethod
-    def _belongs_to_task(cls, given: Any, info: ValidationInfo) -> Any:
-        return refuse_elsewhere(given, info, TASKS_OF_FIELDS, "chat")
-
     @field_validator("options")
     @classmethod
     def _belong_to_task(cls, options: HttpOptions, info: ValidationInfo) -> HttpOptions:
@@ -152,11 +153,6 @@ class HttpModel(Model):
     def input_column(self) -> str:
         """The column that the model reads."""
         return self.column or ("text" if self.task == "embedding" else "prompt")
-
-    @property
-    def input_columns(self) -> list[str]:
-        """The column that the model reads."""
-        return [self.input_column]
 
     @property
     def output_columns(self) -> tuple[str, ...]:
@@ -271,12 +267,9 @@ class HttpModel(Model):
         (prompt,) = prompts
         if self.task == "completion":
             return {"prompt": prompt}
+        if isinstance(prompt, Illustrated):
+            return {"messages": prompt.as_sent()}
         return {"messages": messages_of(prompt, self.input_column)}
-
-    def prompts(self, rows: pa.Table) -> list[Any]:
-        """What each row asks; the ValueError that sets it aside where it asks nothing."""
-        chat = self.task == "chat"
-        return prompts_of(rows, self.input_column, chat=chat, system_prompt=self.system_prompt)
 
     def columns(self, found: Sequence[Any]) -> Columns:
         """Output columns of the answers."""

@@ -17,8 +17,13 @@ def refuse_other_than_text(kind: pa.DataType, name: str, field: str = "column") 
         raise InvalidSpec.at(f"model.{field}", name, problem)
 
 
-def refuse_other_than_images(kind: pa.DataType, name: str) -> None:
+def refuse_other_than_images(kind: pa.DataType, name: str, field: str = "model.column") -> None:
     """See that a column may be one of images, encoded or as a step's arrays.
+
+    Args:
+        kind: the column's type.
+        name: the column's.
+        field: that names it.
 
     Raises:
         InvalidSpec: it holds something else.
@@ -26,7 +31,7 @@ def refuse_other_than_images(kind: pa.DataType, name: str) -> None:
     is_encoded = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
     if not (is_encoded or is_deep(kind) or is_list(kind) or pa.types.is_null(kind)):
         problem = f"holds {kind}, and images are wanted: files, or arrays of a step"
-        raise InvalidSpec.at("model.column", name, problem)
+        raise InvalidSpec.at(field, name, problem)
 
 
 def refuse_other_than_numbers(kind: pa.DataType, name: str, field: str) -> None:

@@ -1,23 +1,28 @@
 """Language models on GPUs, through vLLM's own engine."""
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import pyarrow as pa
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
-from tasks.kinds.form import EmptyText
 from tasks.kinds.models import output_names
 from tasks.kinds.models.arrays import Columns, column_of, with_columns
 from tasks.kinds.models.hf import folder, hub
 from tasks.kinds.models.llm.answer_schema import DESCRIPTION, AnswerSchema, AnswerSchemaField
 from tasks.kinds.models.llm.answers import GENERATED, embedding_column, generated_columns
-from tasks.kinds.models.llm.conversations import prompts_of, text_of
+from tasks.kinds.models.llm.asking_model import (
+    AskingModel,
+    ImageColumn,
+    Prompt,
+    SystemPrompt,
+)
+from tasks.kinds.models.llm.conversations import text_of
 from tasks.kinds.models.llm.engine_files import check_files, check_on_hub
-from tasks.kinds.models.llm.options import VllmOptions, refuse_elsewhere
-from tasks.kinds.models.model import Function, Model, Placement
+from tasks.kinds.models.llm.options import VllmOptions
+from tasks.kinds.models.model import Function, Placement
 
 if TYPE_CHECKING:
     from tasks.kinds.models.llm.engine import Engine
@@ -30,7 +35,7 @@ TASKS_OF_OPTIONS: dict[str, tuple[Task, ...]] = {
     "chat_template_kwargs": ("chat",),
 }
 TASKS_OF_FIELDS: dict[str, tuple[Task, ...]] = {
-    "system_prompt": ("chat",),
+    **dict.fromkeys(("image_column", "prompt", "system_prompt"), ("chat",)),
     "answer_schema": WRITING,
 }
 SET_ELSEWHERE = {
@@ -44,7 +49,7 @@ SET_ELSEWHERE = {
 }
 
 
-class VllmModel(Model):
+class VllmModel(AskingModel):
     """Chats, generation, embeddings and classification with vLLM on GPUs.
 
     Adds `generated_text`, `finish_reason`, `prompt_tokens` and `completion_tokens`, and the
@@ -76,10 +81,9 @@ class VllmModel(Model):
         description="Input column: texts, or for chat lists of {role, content} too. Empty: prompt "
         "for chat and generate, text for embed and classify.",
     )
-    system_prompt: Annotated[str | None, EmptyText()] = Field(
-        default=None,
-        description="Chat: what the model is told first, unless a row's messages do so themselves.",
-    )
+    image_column: ImageColumn = None
+    prompt: Prompt = None
+    system_prompt: SystemPrompt = None
     answer_schema: AnswerSchemaField = Field(
         default={},
         description=f"{DESCRIPTION}The engine writes nothing else, unless "
@@ -97,14 +101,10 @@ class VllmModel(Model):
     )
 
     needs_gpu: ClassVar[bool] = True
+    tasks_of_fields: ClassVar[dict[str, tuple[Task, ...]]] = TASKS_OF_FIELDS
     weights_field: ClassVar[str] = "name_or_path"
     batch_size: ClassVar[int | None] = 1024
     """Several times what the engine runs at once: it fills up from the rest as rows finish."""
-
-    @field_validator("system_prompt", "answer_schema")
-    @classmethod
-    def _belongs_to_task(cls, given: Any, info: ValidationInfo) -> Any:
-        return refuse_elsewhere(given, info, TASKS_OF_FIELDS, "chat")
 
     @field_validator("options")
     @classmethod
@@ -129,11 +129,6 @@ class VllmModel(Model):
     def input_column(self) -> str:
         """The column that the model reads."""
         return self.column or ("prompt" if self.task in WRITING else "text")
-
-    @property
-    def input_columns(self) -> list[str]:
-        """The column that the model reads."""
-        return [self.input_column]
 
     @property
     def output_columns(self) -> tuple[str, ...]:
@@ -222,9 +217,8 @@ class VllmModel(Model):
         """An outcome for each row."""
         from tasks.kinds.models.hf.sampling import draws_by
 
-        chat = self.task == "chat"
-        prompts = prompts_of(rows, self.input_column, chat=chat, system_prompt=self.system_prompt)
-        return self.answer.settled(engine.generated(prompts, draws_by(rows), chat=chat))
+        found = engine.generated(self.prompts(rows), draws_by(rows), chat=self.task == "chat")
+        return self.answer.settled(found)
 
     def pooled(self, engine: "Engine", rows: pa.Table) -> Columns:
         """A vector or a label for each row.

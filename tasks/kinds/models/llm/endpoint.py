@@ -21,6 +21,7 @@ from tasks.kinds.models.llm.reply_outcomes import (
     TryAgain,
     reply_of,
 )
+from tasks.kinds.models.llm.shown_images import SENT_IMAGE, TOKENS_OF_IMAGE
 
 if TYPE_CHECKING:
     import httpx
@@ -222,5 +223,8 @@ class Endpoint:
 
 def tokens_of(body: dict[str, Any]) -> int:
     """About how many tokens a request costs, before it is known."""
-    read = len(json.dumps(body, allow_nan=False)) // CHARACTERS_PER_TOKEN
+    sent = json.dumps(body, allow_nan=False)
+    images = SENT_IMAGE.findall(sent)
+    read = (len(sent) - sum(map(len, images))) // CHARACTERS_PER_TOKEN
+    read += TOKENS_OF_IMAGE * len(images)
     return read + int(body.get("max_tokens") or body.get("max_completion_tokens") or 0)

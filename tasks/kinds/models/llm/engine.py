@@ -16,6 +16,7 @@ from tasks.kinds.models.llm.engine_files import refuse_wordless
 from tasks.kinds.models.llm.options import VllmOptions
 from tasks.kinds.models.llm.reply_outcomes import GIVEN_UP
 from tasks.kinds.models.llm.row_answers import Key, Outcome
+from tasks.kinds.models.llm.shown_images import Illustrated
 from tasks.kinds.models.machine_errors import chain, is_out_of_memory
 
 POOLING = ("embed", "classify")
@@ -70,7 +71,8 @@ class Engine:
         Prompts are handed in one by one, so that a bad one costs the others nothing.
 
         Args:
-            prompts: texts, conversations, or ValueErrors of rows that need not be asked for.
+            prompts: texts, conversations, with images or not, or ValueErrors of rows that need not
+                be asked for.
             keys: of the rows, for what is drawn at random.
             chat: whether prompts are conversations.
 
@@ -94,6 +96,8 @@ class Engine:
     def enqueue(self, prompt: Any, key: Key, *, chat: bool) -> None:
         """Hand one prompt in; it is tokenised here, and starts to run."""
         parameters = [self.parameters(key)]
+        if isinstance(prompt, Illustrated):
+            prompt = prompt.as_sent()
         if chat:
             template = self.options.chat_template_kwargs or None
             self.llm.enqueue_chat(

@@ -23,6 +23,6 @@ TASKS_OF_OPTIONS: dict[str, tuple[Task, ...]] = {
     "dimensions": ("embedding",),
 }
 TASKS_OF_FIELDS: dict[str, tuple[Task, ...]] = {
-    "system_prompt": ("chat",),
+    **dict.fromkeys(("image_column", "prompt", "system_prompt"), ("chat",)),
     "answer_schema": WRITING,
 }
