@@ -12,7 +12,7 @@ from tasks.kinds.secret_names import HIDDEN, SECRET, shown_at
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_reading.names import elsewhere, field_meant, kinds_at, likest
 from tasks.spec_reading.paths import resolve_paths
-from tasks.spec_reading.words import NOT_WRITTEN, PATTERNS, Written, as_read, text_wanted
+from tasks.spec_reading.words import NOT_WRITTEN, PATTERNS, Written, as_read, in_words, text_wanted
 from tasks.spec_reading.yaml import parse_yaml
 
 MEMBER_OF_UNION = re.compile(
@@ -148,7 +148,7 @@ def way_out_of(error: Any, parts: list[str], written: Written) -> str:
         found = text_wanted(parts, error["input"], written)
     elif error["type"] == "string_pattern_mismatch":
         found = PATTERNS.get(error["ctx"]["pattern"])
-    return found or str(error["msg"])
+    return found or in_words(error) or str(error["msg"])
 
 
 def explain_rule(field: str, given: str, error: Any) -> str:

@@ -243,8 +243,32 @@ def test_whole_gpus_or_a_part_of_one() -> None:
     [
         (
             {"resources": {"num_gpus": "two"}},
-            "resources.num_gpus: 'two' is not allowed: Input should be a valid number, unable to "
-            "parse string as a number; or: Input should be 'auto'",
+            "resources.num_gpus: 'two' is not allowed: a number is wanted; or: it must be 'auto'",
+        ),
+        (
+            {"retries": {"max_attempts": 2.5}},
+            "retries.max_attempts: 2.5 is not allowed: a whole number is wanted",
+        ),
+        (
+            {"errors": {"max_rejected_fraction": "5%"}},
+            "errors.max_rejected_fraction: '5%' is not allowed: a number is wanted",
+        ),
+        (
+            {"errors": {"max_rejected_fraction": 5}},
+            "errors.max_rejected_fraction: 5 is not allowed: it must be at most 1",
+        ),
+        (
+            {"timeouts": {"run_seconds": 0}},
+            "timeouts.run_seconds: 0 is not allowed: it must be more than 0",
+        ),
+        (
+            {"stages": {"preprocess": {"materialize": "often"}}},
+            "stages.preprocess.materialize: 'often' is not allowed: true or false is wanted",
+        ),
+        (
+            {"sink": {"kind": "parquet", "path": "/x", "mode": "apend"}},
+            "sink.mode: 'apend' is not allowed: it must be 'append' or 'replace'; did you mean "
+            "append?",
         ),
         (
             {"source": {"kind": "parquet", "path": 5}},

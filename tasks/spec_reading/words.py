@@ -1,5 +1,6 @@
 """What is wrong with a value, in words that say what to write, where pydantic's own do not."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -10,6 +11,7 @@ import yaml
 from tasks.kinds.secret_names import HIDDEN, shown_at
 from tasks.kinds.sources.csv_reading.files import ONE_CHARACTER
 from tasks.kinds.steps.step import NEW_COLUMN
+from tasks.spec_reading.names import likest
 from tasks.spec_reading.yaml import Loader
 
 READ_AS: dict[type, str] = {
@@ -32,6 +34,22 @@ PATTERNS = {
     NEW_COLUMN: "names that begin with __ are reserved",
 }
 """Regular expressions of fields in words."""
+WHOLE, NUMBER, TRUTH = "a whole number is wanted", "a number is wanted", "true or false is wanted"
+IN_WORDS = {
+    "int_parsing": WHOLE,
+    "int_type": WHOLE,
+    "int_from_float": WHOLE,
+    "float_parsing": NUMBER,
+    "float_type": NUMBER,
+    "bool_parsing": TRUTH,
+    "bool_type": TRUTH,
+    "literal_error": "it must be {expected}",
+    "greater_than_equal": "it must be at least {ge:g}",
+    "greater_than": "it must be more than {gt:g}",
+    "less_than_equal": "it must be at most {le:g}",
+    "less_than": "it must be less than {lt:g}",
+}
+"""What is allowed, by pydantic's types of errors; braces have what it says of the field."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +89,17 @@ class Written:
 
 
 NOT_WRITTEN = Written()
+WORD = re.compile(r"'([^']+)'")
+
+
+def in_words(error: Any) -> str | None:
+    """What is allowed in a field; None where pydantic's own words are to do."""
+    words = IN_WORDS.get(error["type"])
+    if words is None:
+        return None
+    ctx = error.get("ctx", {})
+    meant = likest(str(error["input"]), WORD.findall(ctx.get("expected", "")))
+    return words.format(**ctx) + (f"; did you mean {meant}?" if meant else "")
 
 
 def quoted(parts: list[str], value: Any, text: str) -> str:
