@@ -462,6 +462,7 @@ def test_what_can_be_no_name_is_refused(name: str) -> None:
         ("text-generation", {"top_q": 1}, "top_q"),
         ("image-classification", {"top_k": 0}, "top_k"),
         ("sentiment-analysis", {}, "it is another name of text-classification: write that"),
+        ("text-clasification", {}, r"did you mean text-classification\?"),
         ("fill-mask", {}, "one of image-classification, .*in a class of yours: kind: python"),
     ],
 )

@@ -1,5 +1,6 @@
 """What can be set for a Hugging Face model, and for which task."""
 
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, ConfigDict, Field
@@ -70,6 +71,8 @@ def known_task(task: Any) -> Any:
         return task
     if name := OTHER_NAMES.get(task):
         raise ValueError(f"it is another name of {name}: write that")
+    if meant := get_close_matches(task, get_args(Task), n=1, cutoff=0.9):
+        raise ValueError(f"did you mean {meant[0]}?")
     raise ValueError(
         f"it must be one of {', '.join(get_args(Task))}; what else a pipeline of transformers does "
         "runs in a class of yours: kind: python"
