@@ -8,6 +8,8 @@ MOST_VALUES = 100_000
 """In a spec with all its aliases written out; a few lines can say billions."""
 ERRORS = (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError)
 """PyYAML passes on what Python says of dates, numbers and truth values that are none."""
+NO_FILE = 'in "<unicode string>", line'
+"""What PyYAML says of a text's place, as if it knew no file."""
 MERGE = "tag:yaml.org,2002:merge"
 """What PyYAML takes the key `<<` for; of several, all are merged."""
 
@@ -52,7 +54,7 @@ def parse_yaml(text: str) -> Any:
     except KeyTwice as error:
         raise ValueError(str(error)) from error
     except ERRORS as error:
-        raise ValueError(f"is not YAML: {error}") from error
+        raise ValueError(f"is not YAML: {str(error).replace(NO_FILE, 'in line')}") from error
     if count > MOST_VALUES:
         raise ValueError(f"says {count:,} values; at most {MOST_VALUES:,} are read")
     return found
