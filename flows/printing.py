@@ -22,6 +22,9 @@ def print_preview(console: Console, found: dict[str, Any]) -> None:
         for row in found["sample"]:
             shown.add_row(*(escape(value) for value in row.values()))
         print_table(console, shown)
+        more = found["rows"]["written"] - len(found["sample"])
+        if more > 0:
+            console.print(f"and {more:,} more", highlight=False)
     for line in found["set_aside"]:
         console.print(escape(line), highlight=False, soft_wrap=True)
     for name, value in preview_lines(found).items():

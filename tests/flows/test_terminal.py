@@ -22,7 +22,7 @@ from flows.batch_inference import batch_inference
 from flows.console import console as ours
 from flows.log_at_terminal import log_at_terminal
 from flows.printed_report import print_check, print_periods
-from flows.printing import preview_lines, print_matches
+from flows.printing import preview_lines, print_matches, print_preview
 from tasks.errors import Unreachable
 from tasks.job_look import Look
 from tasks.plan import make_plan
@@ -330,6 +330,16 @@ def test_a_closed_standard_error_puts_no_line_among_what_programs_read(
         with terminal.live_progress(Console(file=io.StringIO())):
             time.sleep(0.3)
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(("written", "more"), [(2, []), (1_002, ["and 1,000 more"])])
+def test_a_preview_says_how_many_rows_it_does_not_show(written: int, more: list[str]) -> None:
+    rows = {"read": 2, "written": written, "rejected": 0, "filtered": 0}
+    found = {"rows": rows, "source": {"inputs": 1, "rows": None}, "rows_per_second": {}}
+    found |= {"sample": [{"x": "1"}] * 2, "set_aside": [], "estimate": None, "measured": "here"}
+    file = io.StringIO()
+    print_preview(Console(file=file), {**found, "would_be_held_back": []})
+    assert [line for line in file.getvalue().splitlines() if "more" in line] == more
 
 
 def test_the_rows_of_a_preview_add_up() -> None:
