@@ -168,7 +168,8 @@ def find_plan(spec: BatchInferenceSpec, options: RunOptions, *, save: bool) -> P
             plan = call.settle(plan, run, run_key, save=save)
         elif save:
             call.end_without_inputs(run, old)
-        grows, notes = spec.sink.takes_new_columns, call.notes
+        notes = call.notes if len(plan.shards) or not options.redrive else []
+        grows = spec.sink.takes_new_columns
         rows_before = rows_settled(call.storage, run, plan, takes_new_columns=grows)
     return PlannedRun(
         spec=spec,

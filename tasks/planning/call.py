@@ -7,7 +7,12 @@ from tasks.lease import hold, holder_of
 from tasks.ledgers import ledger_of
 from tasks.planning import baselines, reader_settings
 from tasks.planning.baselines import last_runs
-from tasks.planning.config import config_digests, digest, refuse_other_config
+from tasks.planning.config import (
+    config_digests,
+    digest,
+    notes_of_redrive,
+    refuse_other_config,
+)
 from tasks.planning.config_parts import differing_parts
 from tasks.planning.known_types import lasting_columns, refuse_unpublishable
 from tasks.planning.new_inputs import NewInputs, refuse_loss_of_times
@@ -108,7 +113,7 @@ class Call(AtOutput):
     def notes(self) -> list[str]:
         """What whoever runs it should know of what is published already."""
         if self.options.redrive:
-            return []
+            return notes_of_redrive(self.seen, self.configs, self.differs)
         said = []
         if not self.replaces:
             said += rows_of_another_name(self.seen, self.spec.name)

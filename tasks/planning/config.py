@@ -11,6 +11,9 @@ from tasks.planning.config_parts import PLACE, parts_of, place_of
 from tasks.protocol.ledger import Snapshot
 from tasks.spec import BatchInferenceSpec
 
+Differences = Callable[[str], tuple[list[str], list[str]]]
+"""Of source and options, and of what decides a prediction, from a published run's, by its id."""
+
 
 def config_digests(
     spec: BatchInferenceSpec, fingerprints: dict[str, str], limit: int | None
@@ -59,7 +62,7 @@ def refuse_other_config(
     seen: Snapshot,
     configs: tuple[str, str],
     limit: int | None,
-    what_differs: Callable[[str], tuple[list[str], list[str]]],
+    what_differs: Differences,
 ) -> None:
     """Never mix the predictions of two models or configs in one output.
 
@@ -77,10 +80,7 @@ def refuse_other_config(
     if version is None:
         return
     run = seen.entries[version]["run_id"]
-    differs = "; ".join(what_differs(run)[1])
-    if not differs:
-        differs = "model, steps, sink or code, or how the source is cut into inputs"
-        differs = f"--limit, {differs}" if limit is not None else differs
+    differs = what_is_other(run, limit, what_differs)
     ways = "`batch-inference backfill SPEC` (or --replace-output) predicts every input again, or "
     ways += "use another sink.path"
     if limit is not None:
@@ -89,6 +89,36 @@ def refuse_other_config(
         f"another config published version {version} (run {run}), and predictions of two are not "
         f"mixed; what differs: {differs}. Put it back, or {ways}"
     )
+
+
+def notes_of_redrive(
+    seen: Snapshot, configs: tuple[str, str], what_differs: Differences
+) -> list[str]:
+    """What to know where a redrive's rows are of another model or config than the published ones.
+
+    Args:
+        seen: what is published.
+        configs: digests of what is asked for.
+        what_differs: as `refuse_other_config` takes it.
+    """
+    version = other_config(seen, configs)
+    if version is None:
+        return []
+    differs = what_is_other(seen.entries[version]["run_id"], None, what_differs)
+    return [
+        f"the rows that were set aside are predicted by another config than version {version}; "
+        f"what differs: {differs}. Runs go on with what that had: with this one they are refused "
+        "until `batch-inference backfill SPEC` has predicted every input again"
+    ]
+
+
+def what_is_other(run_id: str, limit: int | None, what_differs: Differences) -> str:
+    """What differs from a published run, as far as that is known."""
+    differs = "; ".join(what_differs(run_id)[1])
+    if differs:
+        return differs
+    differs = "model, steps, sink or code, or how the source is cut into inputs"
+    return f"--limit, {differs}" if limit is not None else differs
 
 
 def other_config(seen: Snapshot, configs: tuple[str, str]) -> int | None:

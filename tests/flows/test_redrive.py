@@ -91,6 +91,19 @@ def test_the_output_goes_on_as_it_was_made(numbers: Path) -> None:
     assert ids(spec) == list(range(1002))
 
 
+def test_who_redrives_with_another_model_is_told_that_runs_go_on_with_the_former(
+    numbers: Path,
+) -> None:
+    spec = picky(numbers, *BAD)
+    batch_inference(spec)
+    (note,) = make_plan(picky(numbers), RunOptions(redrive=True), save=False).notes
+    assert "another config than version 1; what differs: model.init.refuses" in note
+    assert "refused until `batch-inference backfill SPEC`" in note
+    assert make_plan(spec, RunOptions(redrive=True), save=False).notes == []
+    redrive(picky(numbers))
+    assert make_plan(picky(numbers), RunOptions(redrive=True), save=False).notes == []
+
+
 def test_an_output_that_was_moved_with_its_state_is_redriven(numbers: Path, tmp_path: Path) -> None:
     spec = picky(numbers, *BAD)
     batch_inference(spec)
