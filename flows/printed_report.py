@@ -41,7 +41,7 @@ def print_report(
         "rows/s": "-" if speed is None else write_number(speed),
         "bottleneck": sentence(report["bottleneck"]) if report["bottleneck"] else "-",
         **runtime_line(report),
-        "accuracy": "-" if accuracy is None else f"{accuracy * 100:.2f} %",
+        **({} if accuracy is None else {"accuracy": f"{accuracy * 100:.2f} %"}),
         **gates_line(report),
         **({} if report["cost"] is None else {"cost": write_number(report["cost"])}),
         "output": f"{report['output']} ({told_version(report)})",
@@ -113,8 +113,9 @@ def left_by(report: dict[str, Any]) -> str:
     if not changed:
         return ""
     return (
-        f"; the rows of {counted(changed, 'input')} changed or gone since are left: run them; "
-        "what a table's compaction has moved to other files comes back with --replace-output"
+        f"; the rows of {counted(changed, 'input')} changed or gone since are left: the next run "
+        "predicts them, but for what a table's compaction has moved to other files, which comes "
+        "back with --replace-output"
     )
 
 

@@ -439,6 +439,17 @@ def test_a_slow_model_has_a_speed(folder: Path) -> None:
     assert said == [["rows/s", "0.4"], ["rows/s", "12,346"]]
 
 
+@pytest.mark.parametrize("accuracy", [None, 0.9])
+def test_only_predictions_that_have_labels_have_an_accuracy(
+    folder: Path, accuracy: float | None
+) -> None:
+    _, report = run_spec(classify_spec(folder))
+    console = Console(record=True, width=200)
+    print_report(console, {**report.as_json(), "accuracy": accuracy, "flow_run_id": "-"})
+    said = [line for line in console.export_text().splitlines() if "accuracy" in line]
+    assert said == ([] if accuracy is None else ["accuracy     90.00 %"])
+
+
 @pytest.mark.parametrize("error", [ConnectionError("no route"), ZeroDivisionError("by zero")])
 def test_a_published_run_whose_figures_cannot_be_read_is_published(
     folder: Path, monkeypatch: pytest.MonkeyPatch, error: Exception

@@ -129,7 +129,8 @@ def test_what_was_set_aside_of_a_compacted_file_is_left_by_a_redrive_and_said_to
     again = make_plan(spec, RunOptions(redrive=True))
     assert (again.nothing_to_do, again.inputs_skipped) == (True, 1)
     assert again.summary == "0 to do, 1 changed or gone since"
-    assert "the rows of 1 input changed or gone since are left" in left_by({"inputs_skipped": 1})
+    said = left_by({"inputs_skipped": 1})
+    assert "the rows of 1 input changed or gone since are left: the next run predicts" in said
     anew = make_plan(spec, RunOptions(replace_output=True))
     predict(anew)
     publish_planned(anew)
