@@ -175,7 +175,8 @@ def run(backfill: Backfill, portion: Portion, outcome: Outcome) -> Outcome:
             portion.written,
             # Started again after its worker died, it goes on with what it has begun.
             restart=backfill.restart and not has_restarted(portion, str(flow_run.id)),
-            replace_output=outcome.is_outdated,
+            # Of one time it is meant, whatever later one is there.
+            replace_output=outcome.is_outdated or backfill.spec.sink.mode == "replace",
             accept=backfill.accept,
             scheduled_time=portion.scheduled_time,
         )

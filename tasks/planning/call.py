@@ -1,6 +1,7 @@
 """A call to run a spec on an output as it stands: which run that is, and what it has to do."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 
 from tasks.lease import hold, holder_of
@@ -66,13 +67,28 @@ class Call(AtOutput):
     @property
     def replaces(self) -> bool:
         """Whether it makes a complete new version, and its flow run has not made it already."""
-        return self.options.makes_new_version(self.spec) and not self.own_versions
+        makes_one = self.options.makes_new_version(self.spec)
+        return makes_one and not (self.own_versions or self.later_time)
 
     @property
     def is_outdone(self) -> bool:
-        """Whether what it has published was to be all there is, and later runs have replaced it."""
+        """Whether its rows were to be all there is, and later ones have taken their place."""
         own = self.own_versions
-        return self.spec.sink.mode == "replace" and bool(own) and max(own) < self.seen.base
+        was_replaced = self.spec.sink.mode == "replace" and bool(own) and max(own) < self.seen.base
+        return was_replaced or self.later_time is not None
+
+    @cached_property
+    def later_time(self) -> str | None:
+        """The scheduled time of what is published, where that is later and is not to be replaced.
+
+        Each takes the place of the one before; after days without a worker they start in any order.
+        """
+        options, published = self.options, self.seen.entries.get(self.seen.base, {})
+        time, there = options.scheduled_time, published.get("scheduled_time")
+        is_meant = options.replace_output or options.redrive or options.limit is not None
+        if self.spec.sink.mode != "replace" or not options.shares_output or is_meant:
+            return None
+        return there if time and there and datetime.fromisoformat(there) > time else None
 
     @cached_property
     def own_versions(self) -> list[int]:
@@ -95,7 +111,7 @@ class Call(AtOutput):
 
     def refuse_other_config(self) -> None:
         """Refuse to mix two configs' predictions; a new version has none to mix, a redrive may."""
-        if not (self.replaces or self.options.redrive):
+        if not (self.replaces or self.is_outdone or self.options.redrive):
             refuse_other_rows(self.seen, self.spec.source)
             refuse_other_config(self.seen, self.configs, self.options.limit, self.differs)
 
@@ -115,6 +131,12 @@ class Call(AtOutput):
         if self.options.redrive:
             return notes_of_redrive(self.seen, self.configs, self.differs)
         said = []
+        if self.later_time:
+            said.append(
+                f"nothing is published: {self.spec.sink.path} has the rows of the scheduled time "
+                f"{self.later_time}, which is later, and by sink.mode: replace each takes the "
+                "place of the one before; --replace-output puts this one's there all the same"
+            )
         if not self.replaces:
             said += rows_of_another_name(self.seen, self.spec.name)
             said += rows_taken_away(self.storage, self.output, self.seen)

@@ -24,7 +24,7 @@ from tasks.plan import PlannedRun
 from tasks.planning.unfinished import UnfinishedRuns
 from tasks.publish import pin_published_types
 from tasks.spec import BatchInferenceSpec
-from tests.flows.daily import DAY, daily_spec, ids_in, put
+from tests.flows.daily import DAY, OTHER, daily_spec, ids_in, put
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
@@ -227,6 +227,25 @@ def test_a_night_that_is_started_again_takes_no_later_nights_place(
         batch_inference(spec, scheduled_time=SECOND)
     assert not batch_inference(spec, scheduled_time=FIRST)["published"]
     assert ids_in(spec, folder / "out") == ids_of(2)
+
+
+def test_a_night_that_comes_after_a_later_one_does_not_take_its_place(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After days without a worker those that wait for each other begin in any order."""
+    spec = in_place_of_the_last(daily_spec(folder, out="out"))
+    assert batch_inference(spec, scheduled_time=SECOND)["version"] == 1
+    as_it_was = spec.model_copy(update={"model": daily_spec(folder, model=OTHER).model})
+    for late in (spec, as_it_was):
+        caplog.clear()
+        assert not batch_inference(late, scheduled_time=FIRST)["published"]
+        assert "the scheduled time 2026-01-02T02:00:00+00:00, which is later" in caplog.text
+    assert ids_in(spec, folder / "out") == ids_of(2)
+    batch_inference(spec, scheduled_time=FIRST, replace_output=True)
+    assert ids_in(spec, folder / "out") == ids_of(1), "on somebody's word it does"
+    batch_inference(spec, scheduled_time=SECOND)
+    backfill(spec, FIRST, FIRST)
+    assert ids_in(spec, folder / "out") == ids_of(1), "so does a backfill of that time"
 
 
 def in_place_of_the_last(spec: BatchInferenceSpec) -> BatchInferenceSpec:
