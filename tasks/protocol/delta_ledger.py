@@ -27,6 +27,8 @@ KEPT_BYTES = 64 << 20
 KEPT: dict[tuple[str, str, int], Snapshot] = {}
 """The ledger that this process has read last, unless it is large: a run looks ten times, and finds
 another version once. What was committed under a version of an id never changes."""
+LACKS_OF_LOG = re.compile(r"No table metadata or protocol|found gap|didn't find any checkpoints")
+"""What deltalake says of a log some of whose files are gone."""
 UNKNOWN_STORE = re.compile(r"Unknown scheme|ConfigInvalid|Unsupported \(permanent\)")
 
 
@@ -46,8 +48,8 @@ class DeltaLedger:
         """Read the table.
 
         Raises:
-            InvalidSpec: its newest entry was lost; says how the rows come back. Or deltalake knows
-                no such storage.
+            InvalidSpec: its newest entry, or a file of it, was lost; says how the rows come back.
+                Or deltalake knows no such storage.
         """
         if self.is_local:
             self.refuse_lost()
@@ -60,11 +62,16 @@ class DeltaLedger:
                 raise InvalidSpec.at("sink.path", self.url, problem) from error
             if isinstance(error, TableNotFoundError):
                 return Snapshot(0, LINE_SCHEMA.empty_table())
+            if LACKS_OF_LOG.search(str(error)):
+                raise self.lacking("its log, _delta_log, is not whole") from error
             raise
         version, ledger_id = table.version(), str(table.metadata().id)
         seen = KEPT.get((self.url, ledger_id, version))
         if seen is None:
-            seen = Snapshot(version, lines_of(table), ledger_id)
+            try:
+                seen = Snapshot(version, lines_of(table), ledger_id)
+            except FileNotFoundError as error:
+                raise self.lacking(plain(error)) from error
             KEPT.clear()
             if seen.lines.nbytes <= KEPT_BYTES:
                 KEPT[self.url, ledger_id, version] = seen
@@ -131,6 +138,20 @@ class DeltaLedger:
                 "table, publish to another path"
             )
             raise InvalidSpec.at("sink.path", self.url, problem)
+
+    def lacking(self, what: str) -> InvalidSpec:
+        """Says that files of it are gone, which nothing of ours deletes, and the ways out.
+
+        Args:
+            what: shows that.
+        """
+        problem = (
+            f"is a ledger of which files are gone, as where a rule of its store's removes what is "
+            f"old: {what}. Put them back from a copy, or from the versions that the store keeps, "
+            "and let no such rule reach them; or publish to another path, which predicts all that "
+            "lies at the source anew"
+        )
+        return InvalidSpec.at("sink.path", self.url, problem)
 
     def beside(self, ending: str) -> "DeltaLedger":
         """Another one of the same storage, to try that out, by what its name ends with."""

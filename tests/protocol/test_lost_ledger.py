@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from tasks.errors import InvalidSpec
 from tasks.protocol.applying import applied_version, bring_up_to_date
+from tasks.protocol.delta_ledger import KEPT
 from tests.protocol.bench import Bench, on_disk, put
 
 
@@ -38,3 +40,18 @@ def test_what_an_earlier_release_has_noted_is_of_the_ledger_that_is_there(bench:
     assert applied_version(bench.storage, bench.output, seen.id) == 2
     assert put(bench, "k3", c="v1") == 3
     assert bench.storage.read(bench.output.applied) == f"3 {seen.id}".encode()
+
+
+@pytest.mark.parametrize("lost", ["*.parquet", "_delta_log/*0.json", "_delta_log/*1.json"])
+def test_a_ledger_that_lacks_a_file_says_so(bench: Bench, lost: str) -> None:
+    """As where a bucket's lifecycle rule deletes what is so many days old."""
+    for number in range(3):
+        put(bench, f"k{number}", a=f"v{number}")
+    first = min(Path(bench.output.ledger).glob(lost))
+    content = first.read_bytes()
+    first.unlink()
+    KEPT.clear()  # as in the next night's process
+    with pytest.raises(InvalidSpec, match=r"files are gone.*Put them back from a copy"):
+        bench.ledger.look()
+    first.write_bytes(content)
+    assert bench.ledger.look().version == 3
