@@ -4,6 +4,8 @@ import ast
 import re
 import unicodedata
 
+from tasks.kinds.python_source import parsed_expression
+
 IN_BACKTICKS = re.compile(
     r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?P<name>[^`]+)`""",
 )
@@ -31,7 +33,7 @@ def tree_of(text: str) -> ast.expr:
 
     text = IN_BACKTICKS.sub(word, text.strip())
     try:
-        tree = ast.parse(text, mode="eval").body
+        tree = parsed_expression(text)
         return inwards(Simplified().visit(Named(text, names).visit(tree)))
     except SyntaxError as error:
         where = f"at character {error.offset}" if error.offset else "at its end"

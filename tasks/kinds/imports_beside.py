@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
+from tasks.kinds.python_source import parsed
+
 OURS = {"tasks", "flows"}
 INSTALLED = {"site-packages", "dist-packages"}
 """Names of folders of installed packages."""
@@ -71,7 +73,7 @@ def names_imported(content: bytes) -> list[tuple[int, str]]:
         content: the source; what is none, as a compiled module, imports nothing here.
     """
     try:
-        tree = ast.parse(content)
+        tree = parsed(content)
     except (SyntaxError, ValueError):
         return []
     found = []

@@ -14,6 +14,7 @@ from pydantic import AfterValidator
 
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds import columns, user_modules, user_rows
+from tasks.kinds.python_source import parsed
 from tasks.kinds.secret_names import shown_at
 from tasks.kinds.unchanged_values import alike
 from tasks.kinds.user_signatures import (
@@ -93,7 +94,7 @@ def check_reference(field: str, reference: str) -> Definition | None:
     if file.suffix != ".py":
         return None
     try:
-        tree = ast.parse(file.read_bytes(), str(file))
+        tree = parsed(file.read_bytes(), str(file))
     except (SyntaxError, ValueError) as error:  # in whatever encoding it says
         raise InvalidSpec.at(field, reference, f"does not parse: {error}") from error
     names = {*names_in(tree)}

@@ -4,6 +4,7 @@ import ast
 import importlib
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds import user_code, user_modules
+from tasks.kinds.condition_tree import tree_of
 from tasks.kinds.models import PythonModel
 from tasks.kinds.models.model import Placement
 from tasks.protocol.batch import ROW, RowBatch
@@ -564,3 +566,31 @@ def test_references_that_lead_nowhere(reference: str, message: str, tmp_path: Pa
 def test_modules_in_other_encodings(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "encoded.py").write_bytes(content)
     user_code.check_reference("model.class", "encoded:f")
+
+
+class Cyclic:
+    """Garbage that runs Python when it is collected, in the middle of whatever goes on."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+    def __del__(self) -> None:
+        sum(range(3))
+
+
+def test_threads_look_at_code_at_once(tmp_path: Path) -> None:
+    """As several runs of one process do; of CPython's parser some fail then."""
+    (tmp_path / "large.py").write_text(CODE * 20)
+
+    def look(_: int) -> None:
+        Cyclic()
+        user_code.check_reference("model.class", "large:Adds")
+        tree_of(" or ".join(f"x == {number}" for number in range(30)))
+
+    was = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(look, range(40)))
+    finally:
+        sys.setswitchinterval(was)

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from tasks.kinds.python_source import parsed
+
 TYPES, TYPES_FILES = "CONFIG_MAPPING_NAMES", ("auto_mappings.py", "configuration_auto.py")
 """Where transformers lists the types of models that it has."""
 
@@ -29,7 +31,7 @@ def types_here() -> frozenset[str]:
 def listed_types(folder: Path) -> set[str]:
     """Types of models that transformers lists; empty where the lists are not as we know them."""
     try:
-        trees = [ast.parse((folder / each).read_text("utf-8")) for each in TYPES_FILES]
+        trees = [parsed((folder / each).read_text("utf-8")) for each in TYPES_FILES]
     except (OSError, SyntaxError, ValueError):
         return set()
     found = {each for tree in trees for each in keys_of_types(tree)}
