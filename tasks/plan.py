@@ -153,15 +153,17 @@ def find_plan(spec: BatchInferenceSpec, options: RunOptions, *, save: bool) -> P
     """What `make_plan` does, but for what it tells of files that this user may not read."""
     fingerprints = check_spec(spec)
     call = Call(spec, options, fingerprints, output_as_it_stands(spec, try_it=save))
-    call.refuse_no_baseline()
-    call.refuse_other_config()
-    call.refuse_loss_of_times()
-    call.refuse_emptied()
-    run_key = call.run_key()
-    run = call.output.run(run_id_of(run_key))
-    old = load_plan(call.storage, run)
+    with at_output(spec):
+        call.refuse_no_baseline()
+        call.refuse_other_config()
+        call.refuse_loss_of_times()
+        call.refuse_emptied()
+        run_key = call.run_key()
+        run = call.output.run(run_id_of(run_key))
+        old = load_plan(call.storage, run)
     work = call.find_work(old)
-    call.refuse_other_run(run_key)
+    with at_output(spec):
+        call.refuse_other_run(run_key)
     plan = call.plan(work, old)
     with at_output(spec):
         if len(plan.shards):
@@ -200,8 +202,8 @@ def output_as_it_stands(spec: BatchInferenceSpec, *, try_it: bool) -> Snapshot:
     ledger = ledger_of(spec)
     with at_output(spec):
         seen = bring_up_to_date(storage, ledger, output)
-    if seen.version == 0:
-        refuse_unknown(storage, output, ledger)
-        if try_it:
-            try_output(storage, output, ledger)
+        if seen.version == 0:
+            refuse_unknown(storage, output, ledger)
+    if seen.version == 0 and try_it:
+        try_output(storage, output, ledger)
     return seen

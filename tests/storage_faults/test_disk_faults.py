@@ -4,7 +4,9 @@ import errno
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial, partialmethod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +16,7 @@ import pytest
 from tasks.errors import StageFailed, Unreachable
 from tasks.plan import make_plan
 from tasks.protocol.delta_ledger import DeltaLedger
+from tasks.protocol.storage import FsspecStorage
 from tasks.publish import publish_planned
 from tasks.published import published_rows
 from tasks.spec import BatchInferenceSpec
@@ -92,3 +95,39 @@ def test_an_output_that_cannot_be_written_to_is_told_before_anything_starts(
         Unreachable, match=r"sink\.path: '/sys/out' cannot be written to: make room"
     ):
         make_plan(spec.model_copy(update={"sink": sink}))
+
+
+CALLS = ("read", "list", "stat", "folders")
+
+
+def test_a_storage_that_is_away_in_the_middle_of_a_plan_is_said_to_be(
+    spec: BatchInferenceSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In whichever question to it, as of the run that is unfinished there."""
+    make_plan(spec)
+    with answers_at_most(100, monkeypatch) as left:
+        make_plan(spec, save=False)
+        asked = 100 - left[0]
+    assert asked > 15
+    for number in range(asked):
+        with answers_at_most(number, monkeypatch), pytest.raises(Unreachable, match=r"^sink\.path"):
+            make_plan(spec, save=False)
+
+
+@contextmanager
+def answers_at_most(times: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """A storage that answers so often about an output; how often it still will."""
+    left = [times]
+
+    def asked(call: Any, storage: FsspecStorage, path: str) -> Any:
+        if "/out" in path:
+            left[0] -= 1
+            if left[0] < 0:
+                raise ConnectionError("no route to it")
+        return call(storage, path)
+
+    with monkeypatch.context() as away:
+        for name in CALLS:
+            call = getattr(FsspecStorage, name)
+            away.setattr(FsspecStorage, name, partialmethod(partial(asked, call)))
+        yield left
