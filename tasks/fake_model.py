@@ -232,7 +232,8 @@ def arguments_for(model: AnyModel) -> dict[str, Any]:
         return own
     options = model.options
     if model.task in CLASSIFICATION:
-        return {**own, "top_k": options.top_k or 1}
+        named = {"labels": options.candidate_labels} if options.candidate_labels else {}
+        return {**own, **named, "top_k": options.top_k or 1}
     if model.task in EMBEDDING:
         return {**own, "normalize": bool(options.normalize)}
     if model.task in DETECTION:

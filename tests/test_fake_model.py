@@ -19,6 +19,7 @@ from tasks.kinds.models.model import Placement
 from tasks.protocol.batch import ROW
 from tests.kinds import digits
 from tests.kinds.test_onnx import digits_model
+from tests.kinds.tiny_clip import save_clip
 from tests.kinds.tiny_detectors import save_detr
 from tests.kinds.tiny_entities import save_ner
 from tests.kinds.tiny_models import images, png, predicted, rows_of, save_bert, save_gpt2, texts
@@ -33,6 +34,7 @@ OUTPUTS += ["boxes", "labels", "scores", "entities"]
     [
         (save_bert, "text-classification", {}, {}),
         (save_bert, "text-classification", {"top_k": 2}, {"labels": ["a", "b", "c"]}),
+        (save_clip, "zero-shot-image-classification", {"candidate_labels": ["a", "b"]}, {}),
         (save_bert, "feature-extraction", {"normalize": True}, {"width": 32}),
         (save_ner, "token-classification", {}, {}),
         (save_gpt2, "text-generation", {"max_new_tokens": 4, "max_length": 60}, {}),

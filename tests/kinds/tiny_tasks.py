@@ -48,6 +48,12 @@ TINY_TASKS = (
     TinyTask("feature-extraction", save_clip, texts(60)),
     TinyTask("image-feature-extraction", save_vit, [*map(png, images(40))]),
     TinyTask("image-feature-extraction", save_clip, [*map(png, images(40))]),
+    TinyTask(
+        "zero-shot-image-classification",
+        save_clip,
+        [*map(png, images(40))],
+        {"candidate_labels": ["a b", "c", "d e f"]},
+    ),
     TinyTask("image-classification", save_vit, [*map(png, images(40))]),
     # A detector of random weights is sure of nothing.
     TinyTask("object-detection", save_detr, [*map(png, images(20))], {"threshold": 0.01}),

@@ -12,6 +12,7 @@ from tasks.kinds.models.hf import folder, hub, processor_files, speech
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.option_checks import check_options
 from tasks.kinds.models.hf.options import (
+    BY_WORDS,
     DETECTION,
     GENERATION,
     IMAGE,
@@ -34,7 +35,7 @@ from tasks.kinds.models.runtimes.choice import (
 )
 from tasks.kinds.models.torch_threads import is_worth_threads
 
-ONE_SHAPE: tuple[str, ...] = ("image-classification", "image-feature-extraction")
+ONE_SHAPE: tuple[str, ...] = ("image-classification", "image-feature-extraction", *BY_WORDS)
 """Tasks whose batches are of one shape, for which a model can be compiled."""
 
 
@@ -75,7 +76,9 @@ class HuggingFaceModel(Model):
         "too long the longer text is cut off. Empty: one text a row.",
     )
     options: HuggingFaceOptions = Field(
-        default=HuggingFaceOptions(), description="Settings of the task; empty: sensible ones."
+        default=HuggingFaceOptions(),
+        validate_default=True,
+        description="Settings of the task; empty: sensible ones.",
     )
     answer_schema: AnswerSchemaField = Field(
         default={}, description=f"{DESCRIPTION}The prompt has to ask for it."

@@ -7,6 +7,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.folder import HALVES
 from tasks.kinds.models.hf.options import EMBEDDING, HuggingFaceOptions, Task
+from tasks.kinds.models.hf.padding import reads_padding
 from tasks.kinds.models.hf.text import TextInputs
 from tasks.kinds.models.hf.vocabulary import padding_token
 from tasks.kinds.models.model import Media, Placement
@@ -106,6 +107,16 @@ def features_forward(
         return vectors
 
     return forward
+
+
+def text_inputs(model: Any, tokenizer: Any, placement: Placement) -> TextInputs:
+    """Batches of texts for a model that makes embeddings."""
+    inputs = TextInputs(tokenizer, placement)
+    inputs.keep_to(model)
+    inputs.same_lengths = reads_padding(model)
+    if shares_space(model, "text"):
+        read_as_trained(inputs, tokenizer, model.config)
+    return inputs
 
 
 def read_as_trained(inputs: TextInputs, tokenizer: Any, config: Any) -> None:

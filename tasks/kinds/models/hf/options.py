@@ -3,7 +3,7 @@
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator
 
 from tasks.kinds.form import EmptyText, FormModel
 
@@ -13,6 +13,7 @@ Task = Literal[
     "token-classification",
     "feature-extraction",
     "image-feature-extraction",
+    "zero-shot-image-classification",
     "object-detection",
     "text-generation",
     "text2text-generation",
@@ -26,8 +27,10 @@ OwnPooling = Literal["mean", "cls", "lasttoken"]
 Pooling = Literal["auto", OwnPooling]
 Strategy = Literal["simple", "first", "average", "max", "none"]
 NEW_TOKENS = 128
+PHOTO = "This is a photo of {}."
 
-CLASSIFICATION = ("image-classification", "text-classification")
+BY_WORDS = ("zero-shot-image-classification",)
+CLASSIFICATION = ("image-classification", "text-classification", *BY_WORDS)
 EMBEDDING = ("feature-extraction", "image-feature-extraction")
 SEQ2SEQ = ("text2text-generation", "summarization", "translation")
 """An encoder reads, a decoder writes; transformers 5 has no pipelines of these names any more."""
@@ -37,7 +40,7 @@ WHOLE_TEXT = ("text-classification", "feature-extraction", *GENERATION)
 TEXT = (*TOKENS_APART, *WHOLE_TEXT)
 SPEECH = ("automatic-speech-recognition",)
 DETECTION = ("object-detection",)
-IMAGE = ("image-classification", "image-feature-extraction", *DETECTION)
+IMAGE = ("image-classification", "image-feature-extraction", *BY_WORDS, *DETECTION)
 BELONGS_TO: dict[str, tuple[str, ...]] = {
     "top_k": (*CLASSIFICATION, *GENERATION),
     "normalize": EMBEDDING,
@@ -55,6 +58,8 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     "top_p": GENERATION,
     "seed": GENERATION,
     "aggregation_strategy": TOKENS_APART,
+    "candidate_labels": BY_WORDS,
+    "hypothesis_template": BY_WORDS,
     "threshold": DETECTION,
     "max_detections": DETECTION,
 }
@@ -187,6 +192,17 @@ class HuggingFaceOptions(FormModel):
         "token, of its tokens' mean scores, or of its surest token; none: each token is one, with "
         "its label as it is, as for parts of speech. Tokens of the label O are left out.",
     )
+    candidate_labels: list[str] | None = Field(
+        default=None,
+        min_length=1,
+        description="Zero-shot classification: the labels to choose from, as in [a cat, a dog]. "
+        "CLIP's scores add up to 1 over them; SigLIP gives each one of its own.",
+    )
+    hypothesis_template: str | None = Field(
+        default=None,
+        description="Zero-shot classification: the text that stands for a label, with {} in its "
+        f"place. Empty: {PHOTO}",
+    )
     threshold: float | None = Field(
         default=None,
         ge=0,
@@ -198,6 +214,26 @@ class HuggingFaceOptions(FormModel):
         ge=1,
         description="Detection: objects to give for an image at most, the best. Empty: all.",
     )
+
+    @field_validator("candidate_labels")
+    @classmethod
+    def _told_apart(cls, labels: list[str] | None) -> list[str] | None:
+        if labels and (len(set(labels)) < len(labels) or not all(map(str.strip, labels))):
+            raise ValueError("names a label twice, or one of no words: name each once")
+        return labels
+
+    @field_validator("hypothesis_template")
+    @classmethod
+    def _has_a_place(cls, template: str | None) -> str | None:
+        if template is not None and template.count("{}") != 1:
+            raise ValueError(f"has not one place for the label: write {{}} once, as in {PHOTO}")
+        return template
+
+    @property
+    def label_texts(self) -> list[str]:
+        """The text that stands for each label."""
+        template = self.hypothesis_template or PHOTO
+        return [template.replace("{}", each) for each in self.candidate_labels or ()]
 
     @property
     def own_pooling(self) -> OwnPooling | None:
@@ -227,6 +263,8 @@ class HuggingFaceOptions(FormModel):
         if self.chat and self.prefix is not None:
             problem = "does nothing with chat: true; write it into the prompts or system_prompt"
             return f"model.options.prefix: {self.prefix!r} {problem}"
+        if task in BY_WORDS and not self.candidate_labels:
+            return f"model.options.candidate_labels: name the labels that {task} chooses from"
         if self.pooling == "lasttoken" and task != "feature-extraction":
             return "model.options.pooling: 'lasttoken' is for texts; images take auto, mean or cls"
         if self.do_sample and (self.num_beams or 1) > 1:

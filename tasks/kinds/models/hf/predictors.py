@@ -16,6 +16,7 @@ from tasks.kinds.models.hf.padding import pad_as_configured, reads_padding
 from tasks.kinds.models.hf.prediction import predict_with
 from tasks.kinds.models.hf.speech import transcriber
 from tasks.kinds.models.hf.text import TextInputs, prefix_of, tokenizer_for
+from tasks.kinds.models.hf.zero_shot import classify_by_words
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.onednn import multiply_faster
 from tasks.kinds.models.runtimes.choice import shown_precision
@@ -76,12 +77,9 @@ def embed_texts(
     model.config.use_cache = False  # of each token's keys, in every layer, by models that write
     multiply_faster(model, placement)
     tokenizer = tokenizer_for("feature-extraction", checkpoint)
-    inputs = TextInputs(tokenizer, placement)
-    inputs.keep_to(model)
-    inputs.same_lengths = reads_padding(model)
+    inputs = joint.text_inputs(model, tokenizer, placement)
     finish = vectors(bool(options.normalize))
     if joint.shares_space(model, "text"):
-        joint.read_as_trained(inputs, tokenizer, model.config)
 
         def forward_of(model: Any) -> embedding.Forward:
             return joint.features_forward(model, "text", options)
@@ -142,6 +140,7 @@ def eager_on(task: Task, placement: Placement) -> RuntimeUsed:
 BUILD_IMAGES: dict[str, BuildOnRuntime] = {
     "image-classification": classify_images,
     "image-feature-extraction": embed_images,
+    "zero-shot-image-classification": classify_by_words,
 }
 BUILD: dict[str, Build] = {
     "text-classification": classify_texts,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.kinds.models.hf.adapters import CONFIG as ADAPTER
-from tasks.kinds.models.hf.options import IMAGE, SPEECH, Task
+from tasks.kinds.models.hf.options import BY_WORDS, IMAGE, SPEECH, Task
 
 PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json")
 TOKENIZER_FILES = (
@@ -65,6 +65,8 @@ def missing_on_hub(
 
 def parts_of(task: Task) -> dict[str, tuple[str, ...]]:
     """What a model needs besides its weights, and the files of which one has it."""
+    if task in BY_WORDS:
+        return {"image processor": PROCESSOR_FILES, "tokenizer": TOKENIZER_FILES}
     if task in IMAGE:
         return {"image processor": PROCESSOR_FILES}
     if task in SPEECH:

@@ -6,6 +6,7 @@ from tasks.kinds.models.output_names import EMBEDDING, ENTITIES, LABELS, OBJECTS
 READ: dict[Task, str] = {
     "image-classification": "image",
     "image-feature-extraction": "image",
+    "zero-shot-image-classification": "image",
     "object-detection": "image",
     "text-classification": "text",
     "token-classification": "text",
@@ -20,6 +21,7 @@ ADDED: dict[Task, tuple[str, ...]] = {
     **dict.fromkeys(READ, TEXT),
     "image-classification": LABELS,
     "image-feature-extraction": EMBEDDING,
+    "zero-shot-image-classification": LABELS,
     "object-detection": OBJECTS,
     "text-classification": LABELS,
     "token-classification": ENTITIES,

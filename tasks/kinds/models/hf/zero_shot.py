@@ -1,0 +1,122 @@
+"""Images by words: the label whose text lies nearest in the space that texts and images share."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.models.arrays import Columns, Index, label_columns
+from tasks.kinds.models.hf import heads, joint
+from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype
+from tasks.kinds.models.hf.embedding import Forward
+from tasks.kinds.models.hf.image import ImageInputs
+from tasks.kinds.models.hf.options import HuggingFaceOptions, Task
+from tasks.kinds.models.hf.prediction import predict_with
+from tasks.kinds.models.hf.text import tokenizer_for, tokens_function
+from tasks.kinds.models.model import Function, Placement
+from tasks.kinds.models.runtimes.runtime_used import Runtime
+from tasks.kinds.models.vision.running import image_run
+
+EMBEDS_TEXTS: Task = "feature-extraction"
+ALIKE = 0.02
+"""Of the largest score, between ours and the model's own, in half precision too."""
+
+
+def classify_by_words(
+    checkpoint: Checkpoint, placement: Placement, options: HuggingFaceOptions, runtime: Runtime
+) -> Function:
+    """The labels whose texts are nearest to each image; texts are embedded once.
+
+    Raises:
+        InvalidSpec: the model does not compare texts with images, or in a way of its own.
+    """
+    model = checkpoint.model("AutoModel", placement)
+    if not joint.has_one_space(model) or not hasattr(model, "logit_scale"):
+        problem = (
+            f"is of type {type(model).__name__}, which does not compare images with texts: give "
+            "one that does, as CLIP and SigLIP do"
+        )
+        raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
+    inputs = ImageInputs(checkpoint, placement, torch_dtype(placement))
+    words = words_of(model, checkpoint, placement, options.label_texts)
+    words.refuse_other_scores(model, inputs.blank(), checkpoint.name)
+
+    def forward_of(model: Any) -> Forward:
+        return joint.features_forward(model, "image", HuggingFaceOptions())
+
+    def columns(vectors: Any) -> Columns:
+        heads.refuse_no_numbers(vectors)
+        scores = words.probabilities(vectors).cpu().numpy()
+        return label_columns(scores, options.candidate_labels or (), options.top_k or 1)
+
+    return predict_with(inputs, image_run(model, forward_of, inputs, placement, runtime), columns)
+
+
+@dataclass(frozen=True)
+class Words:
+    """Texts as the model reads them, and how near an image is to each."""
+
+    some: tuple[Index, dict[str, Any]]
+    """A batch of them, as the model is called with it."""
+    vectors: Any
+    """(texts, numbers), each of length 1."""
+    scale: Any
+    bias: Any
+    one_by_one: bool
+    """Whether each text is judged by itself; else one of them is taken to be right."""
+
+    def logits(self, images: Any) -> Any:
+        """Scores of images' vectors, (images, texts)."""
+        import torch
+
+        images = torch.nn.functional.normalize(images.float(), dim=-1)
+        return images @ self.vectors.T * self.scale + self.bias
+
+    def probabilities(self, images: Any) -> Any:
+        """Scores as transformers' pipeline gives them."""
+        logits = self.logits(images)
+        return logits.sigmoid() if self.one_by_one else logits.softmax(-1)
+
+    def refuse_other_scores(self, model: Any, blank: dict[str, Any], name: str) -> None:
+        """See that the model's own scores of a blank image are ours.
+
+        Raises:
+            InvalidSpec: they are not.
+        """
+        import torch
+
+        index, arguments = self.some
+        with torch.inference_mode():
+            own = model(**arguments, **blank).logits_per_image.float()
+            image = joint.features_forward(model, "image", HuggingFaceOptions())(blank)
+            differs = (own - self.logits(image)[:, index]).abs().max()
+            most = own.abs().max().clamp(min=1)
+        if differs > ALIKE * most:
+            problem = f"is of type {type(model).__name__}, which compares images with texts "
+            problem += "otherwise than CLIP and SigLIP: give one of these, or a class of yours"
+            raise InvalidSpec.at("model.name_or_path", name, problem)
+
+
+def words_of(model: Any, checkpoint: Checkpoint, placement: Placement, texts: list[str]) -> Words:
+    """Texts, embedded by the model."""
+    import torch
+
+    options = HuggingFaceOptions(prefix="")
+    read = tokens_function(checkpoint, ["text"], EMBEDS_TEXTS, options)
+    inputs = joint.text_inputs(model, tokenizer_for(EMBEDS_TEXTS, checkpoint), placement)
+    batches = [*inputs.batches(read(pa.table({"text": texts})))]
+    embed = joint.features_forward(model, "text", options)
+    with torch.inference_mode():
+        vectors = torch.cat([embed(arguments).float() for _, arguments in batches])
+        order = np.argsort(np.concatenate([index for index, _ in batches]))
+        vectors = torch.nn.functional.normalize(vectors, dim=-1)[order]
+        no_bias = torch.zeros(1, device=vectors.device)
+        return Words(
+            batches[0],
+            vectors,
+            model.logit_scale.float().exp(),
+            getattr(model, "logit_bias", no_bias).float(),
+            model.config.model_type.startswith("siglip"),
+        )
