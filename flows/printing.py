@@ -53,7 +53,7 @@ def preview_lines(found: dict[str, Any]) -> dict[str, str]:
         of = "all rows" if estimate["is_total"] else "a million rows"
         lines["estimate"] = (
             f"{of} take {duration(estimate['seconds'])} ({low} to {high}), start-up left out; "
-            f"{estimate['stage']} bounds it"
+            f"{estimate['stage']} bounds it; by small batches, as a rule slower than a run's"
         )
     if estimate and estimate["cost"] is not None:
         least, most = estimate["cost_range"]

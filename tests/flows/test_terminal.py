@@ -348,3 +348,14 @@ def test_the_rows_of_a_preview_add_up() -> None:
     found = {"rows": rows, "source": source, "rows_per_second": {}, "estimate": None}
     said = preview_lines({**found, "measured": "here", "would_be_held_back": []})["rows"]
     assert said == "64 read, 20 predicted, 4 set aside, 40 filtered; nothing is published"
+
+
+def test_the_estimate_of_a_preview_says_what_it_is_by() -> None:
+    rows = {"read": 2, "written": 2, "rejected": 0, "filtered": 0}
+    found = {"rows": rows, "source": {"inputs": 1, "rows": None}, "rows_per_second": {}}
+    estimate = {"seconds": 19.0, "seconds_range": (9.3, 28.7), "is_total": True, "stage": "infer"}
+    found |= {"estimate": {**estimate, "cost": None}, "measured": "here", "would_be_held_back": []}
+    assert preview_lines(found)["estimate"] == (
+        "all rows take 19.0 seconds (9.3 seconds to 28.7 seconds), start-up left out; infer bounds "
+        "it; by small batches, as a rule slower than a run's"
+    )
