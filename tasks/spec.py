@@ -64,8 +64,8 @@ class ErrorBudget(FormModel):
         0.01,
         ge=0,
         le=1,
-        description="Share of all rows; also of all files that cannot be read to their end, as "
-        "nobody knows how many rows they lack.",
+        description="Share of the run's rows; also of its files that cannot be read to their end, "
+        "as nobody knows how many rows they lack.",
     )
     minimum_rows: int = Field(
         100,
