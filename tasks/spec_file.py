@@ -8,9 +8,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.likest import did_you_mean, likest
 from tasks.kinds.secret_names import HIDDEN, SECRET, shown_at
 from tasks.spec import BatchInferenceSpec
-from tasks.spec_reading.names import elsewhere, field_meant, kinds_at, likest
+from tasks.spec_reading.names import elsewhere, field_meant, kinds_at
 from tasks.spec_reading.paths import resolve_paths
 from tasks.spec_reading.words import NOT_WRITTEN, PATTERNS, Written, as_read, in_words, text_wanted
 from tasks.spec_reading.yaml import parse_yaml
@@ -117,8 +118,7 @@ def explain(error: Any, written: Written) -> str:
             return f"{field}: {given} is given, but there is no such field{hint}"
         case "union_tag_invalid":
             tag = error["ctx"]["tag"]
-            meant = likest(str(tag).lower(), kinds_at(error["loc"]))
-            hint = f"; did you mean {meant}?" if meant else ""
+            hint = did_you_mean(str(tag).lower(), kinds_at(error["loc"]))
             return f"{field}.kind: {shown_at([], tag)} is none of {kinds_listed(error)}{hint}"
         case "union_tag_not_found":
             name = likest("kind", map(str, error["input"]))

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.likest import did_you_mean
 from tasks.kinds.models.output_names import refuse_taken
 from tasks.protocol.batch import RESERVED
 from tasks.spec import BatchInferenceSpec
@@ -69,7 +69,7 @@ def refuse_missing(field: str, kind: str, names: list[str], known: pa.Schema) ->
     """Raise InvalidSpec where a part of the spec reads a column that is not there."""
     for name in names:
         if name not in known.names:
-            way_out = of_a_struct(name, known) or meant(name, known.names)
+            way_out = of_a_struct(name, known) or did_you_mean(name, known.names)
             there = f"the columns at that point: {', '.join(known.names)}{way_out}"
             raise InvalidSpec.at(field, name, f"is read by {kind} and is not among {there}")
 
@@ -110,7 +110,8 @@ def refuse_absent(field: str, names: list[str], published: list[str], every: lis
     """Raise InvalidSpec where a field names a column that the output will not have."""
     for name in names:
         if name not in published:
-            way_out = "; add it to sink.keep_columns" if name in every else meant(name, published)
+            keep = "; add it to sink.keep_columns"
+            way_out = keep if name in every else did_you_mean(name, published)
             there = f"the columns of the output: {', '.join(published)}{way_out}"
             raise InvalidSpec.at(field, name, f"is not among {there}")
 
@@ -121,12 +122,6 @@ def of_a_struct(name: str, known: pa.Schema) -> str:
     if not field or column not in known.names or not pa.types.is_struct(known.field(column).type):
         return ""
     return f"; a field of the struct {column} is no column: have a step of kind python make it one"
-
-
-def meant(name: str, known: list[str]) -> str:
-    """The column whose name is most like one that is not there, as a question; or nothing."""
-    found = get_close_matches(name, known, n=1)
-    return f"; did you mean {found[0]}?" if found else ""
 
 
 def refuse_twice(part: str, kind: str, after: list[str]) -> None:

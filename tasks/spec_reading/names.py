@@ -1,12 +1,12 @@
 """Which fields the parts of a spec have, for whoever has misspelt one."""
 
-from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
+from collections.abc import Iterator
 from typing import Any, get_args
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from tasks.kinds.likest import likest
 from tasks.spec import BatchInferenceSpec
 
 Part = type[BaseModel]
@@ -44,11 +44,6 @@ def kinds_at(loc: tuple[int | str, ...]) -> list[str]:
         loc: where pydantic found one of no such kind, or of none.
     """
     return [kind for part in parts_below(loc) if (kind := kind_of(part))]
-
-
-def likest(given: str, names: Iterable[str]) -> str | None:
-    """The name that is most like what somebody has written; None where none is like it."""
-    return next(iter(get_close_matches(given, [*names], n=1)), None)
 
 
 def parts_below(loc: tuple[int | str, ...]) -> list[Part]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import yaml
 
+from tasks.kinds.likest import did_you_mean
 from tasks.kinds.secret_names import HIDDEN, shown_at
 from tasks.kinds.sources.csv_reading.files import ONE_CHARACTER
 from tasks.kinds.steps.step import NEW_COLUMN
-from tasks.spec_reading.names import likest
 from tasks.spec_reading.yaml import Loader
 
 READ_AS: dict[type, str] = {
@@ -98,8 +98,8 @@ def in_words(error: Any) -> str | None:
     if words is None:
         return None
     ctx = error.get("ctx", {})
-    meant = likest(str(error["input"]), WORD.findall(ctx.get("expected", "")))
-    return words.format(**ctx) + (f"; did you mean {meant}?" if meant else "")
+    choices = WORD.findall(ctx.get("expected", ""))
+    return words.format(**ctx) + did_you_mean(str(error["input"]), choices)
 
 
 def quoted(parts: list[str], value: Any, text: str) -> str:

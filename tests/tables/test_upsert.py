@@ -228,6 +228,8 @@ def test_a_key_names_one_row_of_a_run(bench: TableBench) -> None:
         bench.prepare("k2", {"a": "v1"}, **ids(1, None, 2))
     with pytest.raises(InvalidSpec, match=r"sink.key: \['id'\] are not among \['path'"):
         bench.prepare("k3", {"a": "v1"})
+    with pytest.raises(InvalidSpec, match=r"add them to sink.keep_columns; did you mean idx\?$"):
+        bench.prepare("k3b", {"a": "v1"}, extra={"idx": 5})
     with pytest.raises(InvalidSpec, match=r"sink.key: {'id': 'double'} cannot name a row"):
         bench.prepare("k4", {"a": "v1"}, extra={"id": 0.5})
     assert bench.ledger.look().version == 0

@@ -10,6 +10,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import NO_VALUE, is_text
 from tasks.kinds.gates.values import value_type
 from tasks.kinds.kind import Kind
+from tasks.kinds.likest import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -131,9 +132,9 @@ def check_columns(gates: Sequence[Gate], schema: pa.Schema, *, may_come: bool = 
             if column not in schema.names:
                 if may_come:
                     continue
-                raise InvalidSpec.at(
-                    place, column, f"is no column of the output, which has {schema.names}"
-                )
+                meant = did_you_mean(column, schema.names)
+                absent = f"is no column of the output, which has {schema.names}{meant}"
+                raise InvalidSpec.at(place, column, absent)
             found = schema.field(column)
             problem = gate.refuse_type(found.type)
             if problem and not (found.metadata == NO_VALUE and is_text(value_type(found.type))):

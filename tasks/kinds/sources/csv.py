@@ -8,6 +8,7 @@ import pyarrow as pa
 from pydantic import ConfigDict, Field
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.likest import did_you_mean
 from tasks.kinds.sources.compressed import CODECS
 from tasks.kinds.sources.csv_reading.files import BYTES_TO_INFER, CsvFiles
 from tasks.kinds.sources.csv_reading.header import refuse_others, without_header
@@ -69,7 +70,7 @@ class CsvSource(CsvFiles):
         self.refuse_one_column(found.names)
         missing = [name for name in self.columns or [] if name not in found.names]
         if missing and found.names:
-            known = ", ".join(found.names)
+            known = f"{', '.join(found.names)}{did_you_mean(missing[0], found.names)}"
             raise InvalidSpec.at("source.columns", missing, f"is not among the columns {known}")
         if self.columns and found.names:
             found = pa.schema([found.field(name) for name in dict.fromkeys(self.columns)])

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from pydantic import ConfigDict, Field, model_validator
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.likest import did_you_mean
 from tasks.kinds.sources.fitting import DATA_ERRORS, conformed, data_error, fitted
 from tasks.kinds.sources.folder_columns import (
     beside,
@@ -97,7 +98,8 @@ class ParquetSource(Source):
         missing = [name for name in wanted if first and name not in first]
         if missing:
             known = f"the columns of the first file: {', '.join(first)}"
-            raise InvalidSpec.at("source.columns", missing, f"is not among {known}")
+            problem = f"is not among {known}{did_you_mean(missing[0], first)}"
+            raise InvalidSpec.at("source.columns", missing, problem)
         if not types:
             return {"schema": None}
         if both := sorted(several(first) & {*(wanted or types)}):

@@ -13,6 +13,7 @@ from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds import expression
 from tasks.kinds.column_types import plain
+from tasks.kinds.likest import did_you_mean
 from tasks.kinds.sources.fitting import DATA_ERRORS, conformed, data_error, fitted
 from tasks.kinds.sources.source import BadRow, Content, Read, Source, pins_of, schema_of
 from tasks.kinds.sources.table_reading.batches import rows_at_once
@@ -192,7 +193,8 @@ class TableSource(Source):
         """
         known = f"the columns of the table: {', '.join(schema.names)}"
         if missing := [name for name in self.columns or [] if name not in schema.names]:
-            raise InvalidSpec.at("source.columns", missing, f"is not among {known}")
+            problem = f"is not among {known}{did_you_mean(missing[0], schema.names)}"
+            raise InvalidSpec.at("source.columns", missing, problem)
         if self.filter is None:
             return
         condition, names = self.condition_over(schema), self.columns_of_filter

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from tasks.errors import InvalidSpec, SchemaMismatch
 from tasks.kinds.column_types import inner, is_any_list, is_list
+from tasks.kinds.likest import did_you_mean
 
 WIDER = {
     **dict.fromkeys((pa.int8(), pa.uint8(), pa.int16(), pa.uint16()), pa.int32()),
@@ -152,6 +153,7 @@ def check_key(schema: pa.Schema, key: list[str]) -> None:
     missing = [name for name in key if name not in schema.names]
     if missing:
         problem = f"are not among {schema.names}; add them to sink.keep_columns"
+        problem += did_you_mean(missing[0], schema.names)
         raise InvalidSpec.at("sink.key", missing, problem)
     bad = of_other_types(schema, key, KEY)
     if bad:
@@ -169,6 +171,7 @@ def check_order(schema: pa.Schema, newest_by: str | None) -> None:
         return
     if newest_by not in schema.names:
         problem = f"is not among {schema.names}; add it to sink.keep_columns"
+        problem += did_you_mean(newest_by, schema.names)
         raise InvalidSpec.at("sink.newest_by", newest_by, problem)
     if bad := of_other_types(schema, [newest_by], ORDERED):
         problem = "has no order: take a column of times, dates, numbers or text"

@@ -163,6 +163,7 @@ def test_gates_that_say_nothing_are_refused(fields: dict[str, Any], message: str
     [
         ({"kind": "accuracy", "minimum": 1}, r"gates\.1\.label: 'label' is no column.*\['x', 's'"),
         ({"kind": "nulls", "column": "y", "max_fraction": 0}, r"gates\.1\.column: 'y' is no"),
+        ({"kind": "nulls", "column": "ss", "max_fraction": 0}, r"; did you mean s\?$"),
         ({"kind": "bounds", "column": "s", "minimum": 0}, r"'s' is string, not numbers"),
         ({"kind": "drift", "column": "b", "maximum": 0}, r"'b' is binary, neither text nor"),
         ({"kind": "drift", "column": "u", "maximum": 0}, r"'u' is extension<arrow\.uuid>, neither"),

@@ -326,6 +326,8 @@ def test_options(tmp_path: Path) -> None:
     ]
     with pytest.raises(InvalidSpec, match=r"source.columns: \['z'\] is not among .* a, b, c"):
         parsed(tmp_path, content, columns=["z"], **fields)
+    with pytest.raises(InvalidSpec, match=r"columns a, b, c; did you mean b\?$"):
+        parsed(tmp_path, content, columns=["bb"], **fields)
     with pytest.raises(ValidationError):
         CsvSource(path="x", delimiter="::")
 

@@ -138,6 +138,13 @@ def test_missing_columns_are_told_before_the_run(tmp_path: Path, columns: list[s
         source(tmp_path, columns=columns).pin(storage, stats)
 
 
+def test_the_column_that_was_meant_is_named(tmp_path: Path) -> None:
+    store(tmp_path, "a.parquet", {"stars": [1], "text": ["a"]})
+    storage, stats = list_inputs(source(tmp_path))
+    with pytest.raises(InvalidSpec, match=r"first file: stars, text; did you mean stars\?$"):
+        source(tmp_path, columns=["text", "star"]).pin(storage, stats)
+
+
 def test_later_files_are_read_as_the_first(tmp_path: Path) -> None:
     store(tmp_path, "a.parquet", {"x": [1], "y": pa.nulls(1), "z": pa.nulls(1)})
     store(tmp_path, "b.parquet", {"y": [0.5], "x": pa.array([2], pa.int8()), "more": ["m"]})

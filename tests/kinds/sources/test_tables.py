@@ -214,6 +214,7 @@ def test_a_store_that_fails_has_cleaned_no_version_up(s3: S3) -> None:
     ("fields", "problem"),
     [
         ({"columns": ["id", "nope"]}, r"source\.columns: \['nope'\] is not among .*id, x, day"),
+        ({"columns": ["id", "dya"]}, r"source\.columns: \['dya'\] is .*; did you mean day\?$"),
         ({"filter": "nope > 1"}, r"source\.filter: .*names \['nope'\], not among"),
         ({"filter": "day > 1"}, r"source\.filter: 'day > 1' does not fit"),
         ({"filter": "day >"}, r"source\.filter: 'day >' does not parse"),

@@ -1,11 +1,11 @@
 """What can be set for a Hugging Face model, and for which task."""
 
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator
 
 from tasks.kinds.form import EmptyText, FormModel
+from tasks.kinds.likest import likest
 
 Task = Literal[
     "image-classification",
@@ -76,8 +76,8 @@ def known_task(task: Any) -> Any:
         return task
     if name := OTHER_NAMES.get(task):
         raise ValueError(f"it is another name of {name}: write that")
-    if meant := get_close_matches(task, get_args(Task), n=1, cutoff=0.9):
-        raise ValueError(f"did you mean {meant[0]}?")
+    if meant := likest(task, get_args(Task), cutoff=0.9):
+        raise ValueError(f"did you mean {meant}?")
     raise ValueError(
         f"it must be one of {', '.join(get_args(Task))}; what else a pipeline of transformers does "
         "runs in a class of yours: kind: python"
