@@ -42,7 +42,7 @@ OURS: dict[str, Any] = {
 }
 """Options of all flows of ours."""
 WRITTEN = ContextVar[BatchInferenceSpec | None]("written", default=None)
-"""A spec with its placeholders, while a flow runs what it is at several times together."""
+"""Of a backfill, its spec with {scheduled:...} in the paths, which the runs it starts have not."""
 
 
 @flow(name="batch-inference", on_cancellation=[stop_its_jobs, say_cancelled], **OURS)

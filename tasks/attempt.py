@@ -23,7 +23,7 @@ POLLS_PER_AGE = 25
 """A look comes a twenty-fifth of the job's age after the last one."""
 SILENT_SECONDS = 30.0
 """A job of which nothing is heard for so long, from its cluster or its storage, counts as lost."""
-FOLLOWED_EVERY_SECONDS = 10.0
+MARK_EVERY_SECONDS = 10.0
 HOLD_EVERY_SECONDS = 10.0
 AWAY_SECONDS = 10.0
 """For so long the output's storage may not answer without a word."""
@@ -223,7 +223,7 @@ class Attempt:
 
         Whoever has stopped it on another machine could only say so: here it is ended.
         """
-        every = min(FOLLOWED_EVERY_SECONDS, self.job.spec.timeouts.orphan_seconds / 4)
+        every = min(MARK_EVERY_SECONDS, self.job.spec.timeouts.orphan_seconds / 4)
         if time.monotonic() - self.marked_at < every:
             return
         self.marked_at = time.monotonic()

@@ -108,11 +108,10 @@ def is_wanted(
 ) -> bool:
     """Whether the last attempt's job is to be followed; one that is not is not left running.
 
-    One that lives for a while with its result behind it is ended: what it has to say is of the
-    spec as it was. Of a cluster that does not answer nobody can say: to start another job beside
-    one that may still run is what must not happen, but beside one in which nothing moves. One in
-    another place than the spec now says is told to stop, and where nobody answers there, stops
-    itself.
+    One that has left its result and still lives is stopped: what it may say yet is of the spec as
+    it was. A cluster that does not answer is asked again, for no second job may start beside one
+    that may still run; but one in which nothing moves is stopped. One in another place than the
+    spec now says is told to stop, and where nobody answers there, stops itself.
     """
     if not is_same_place(job.spec.cluster, planned.spec.cluster):
         stop_elsewhere(job)

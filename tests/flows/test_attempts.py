@@ -379,7 +379,7 @@ def test_a_run_that_no_worker_started_is_cancelled_in_prefect_like_others(
     numbers: Path, monkeypatch: pytest.MonkeyPatch, said: Callable[[], State]
 ) -> None:
     """Prefect would have nobody end it: it would go on, publish, and be `Cancelling` for ever."""
-    for each in ("flows.cancellation.LOOK_EVERY_SECONDS", "tasks.attempt.FOLLOWED_EVERY_SECONDS"):
+    for each in ("flows.cancellation.LOOK_EVERY_SECONDS", "tasks.attempt.MARK_EVERY_SECONDS"):
         monkeypatch.setattr(each, 0.2)
     slow = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 0.5}}
     spec = spec_of(numbers, model=slow)

@@ -32,7 +32,7 @@ SLOW = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 0.2}
 
 @pytest.fixture(autouse=True)
 def looked_for_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    for each in ("flows.cancellation.LOOK_EVERY_SECONDS", "tasks.attempt.FOLLOWED_EVERY_SECONDS"):
+    for each in ("flows.cancellation.LOOK_EVERY_SECONDS", "tasks.attempt.MARK_EVERY_SECONDS"):
         monkeypatch.setattr(each, 0.2)
 
 
