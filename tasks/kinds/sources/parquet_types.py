@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.kinds.column_types import completed, has_null, text_for_none
-from tasks.kinds.sources.files_to_ask import FIRST_FILES, behind_the_first
+from tasks.kinds.sources import files_to_ask
 from tasks.kinds.sources.fitting import DATA_ERRORS, data_error
 from tasks.kinds.sources.given_types import ARROW, CsvType, take_for_later
 from tasks.kinds.sources.stored_arrays import as_stored, for_both, is_of_one_shape, type_in_rows
@@ -76,8 +76,8 @@ def asked(storage: FsspecStorage, inputs: Sequence[Stat], *, grows: bool) -> Ite
         inputs: the files.
         grows: whether some between them are asked too, at even distances.
     """
-    yield from islice(schemas(storage, inputs), FIRST_FILES)
-    yield from schemas(storage, behind_the_first(inputs, between=grows))
+    yield from islice(schemas(storage, inputs), files_to_ask.FIRST_FILES)
+    yield from schemas(storage, files_to_ask.behind_the_first(inputs, between=grows))
 
 
 def schemas(storage: FsspecStorage, inputs: Sequence[Stat]) -> Iterator[pa.Schema]:

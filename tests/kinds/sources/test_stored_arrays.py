@@ -145,7 +145,7 @@ def test_an_array_that_does_not_fill_its_shape_is_a_bad_row(
 def test_a_later_array_of_another_shape_than_all_first_files_have_is_a_bad_row(
     ray: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.kinds.sources.parquet_types.FILES_TO_INFER", 1)
+    monkeypatch.setattr("tasks.kinds.sources.files_to_ask.FIRST_FILES", 1)
     even = pa.table({"x": ray.ArrowTensorArray.from_numpy(IMAGES)})
     for name in ("a", "c"):  # the last one is asked as well
         pq.write_table(even, tmp_path / f"{name}.parquet")
