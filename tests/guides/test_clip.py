@@ -96,3 +96,19 @@ def test_pictures_and_captions(run_spec: RunSpec, clip: Path, dogs: Path) -> Non
         cosines = (found.logits_per_image / model.logit_scale.exp()).numpy()
     np.testing.assert_allclose(texts, found.text_embeds.numpy(), atol=TEXT_TOLERANCE)
     np.testing.assert_allclose(vectors @ texts.T, cosines, atol=TOLERANCE)
+
+
+@pytest.mark.prefect
+def test_pictures_by_words(run_spec: RunSpec, clip: Path, dogs: Path) -> None:
+    from transformers import pipeline
+
+    fields = f"source.path={dogs}", f"model.name_or_path={clip}"
+    labels = [f"model.options.candidate_labels={CAPTIONS}", "model.options.top_k=3"]
+    done = run_spec("deployments/specs/zero-shot.yaml", *fields, *labels)
+    library: Any = pipeline("zero-shot-image-classification", str(clip), device="cpu")
+    assert len(done.rows) == 18
+    for row in done.rows:
+        said = library(row["path"], candidate_labels=CAPTIONS)
+        wanted = {each["label"]: each["score"] for each in said}
+        ours = dict(zip(row["predicted_label"], row["predicted_score"], strict=True))
+        assert ours == pytest.approx(wanted, abs=TOLERANCE)
