@@ -42,7 +42,7 @@ OURS: dict[str, Any] = {
 }
 """Options of all flows of ours."""
 WRITTEN = ContextVar[BatchInferenceSpec | None]("written", default=None)
-"""Of a backfill, its spec with {scheduled:...} in the paths, which the runs it starts have not."""
+"""A backfill's spec with its placeholders; a run of several times together has them filled in."""
 
 
 @flow(name="batch-inference", on_cancellation=[stop_its_jobs, say_cancelled], **OURS)
