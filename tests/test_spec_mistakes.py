@@ -266,8 +266,8 @@ def test_whole_gpus_or_a_part_of_one() -> None:
             "stages.preprocess.materialize: 'often' is not allowed: true or false is wanted",
         ),
         (
-            {"sink": {"kind": "parquet", "path": "/x", "mode": "apend"}},
-            "sink.mode: 'apend' is not allowed: it must be 'append' or 'replace'; did you mean "
+            {"sink": {"kind": "parquet", "path": "/x", "mode": "appends"}},
+            "sink.mode: 'appends' is not allowed: it must be 'append' or 'replace'; did you mean "
             "append?",
         ),
         (
