@@ -1,6 +1,7 @@
 """Rule 9: which columns of the user's model are published, and beside which rows."""
 
 import time
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -103,6 +104,13 @@ class Returns:
 
     def __call__(self, batch: Batch) -> Any:
         return {"list": [1, 2, 3], "Series": pd.Series([1, 2, 3])}.get(self.kind)
+
+
+class Yields:
+    """Does what Ray Data allows a class to."""
+
+    def __call__(self, batch: Batch) -> Iterator[Batch]:
+        yield {"y": -batch["x"]}
 
 
 class Reserved:
@@ -286,6 +294,8 @@ def test_what_is_no_table_is_the_codes_fault() -> None:
     for kind in ("list", "NoneType", "Series"):
         with pytest.raises(UserCodeBroke, match=f"it returned {kind}: a dict of columns"):
             infer(Returns, ROWS, kind=kind)
+    with pytest.raises(UserCodeBroke, match=r"it returned generator: .* in place of yield"):
+        infer(Yields, ROWS)
 
 
 def test_reserved_columns_go_no_further_than_the_model() -> None:
