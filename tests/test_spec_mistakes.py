@@ -451,3 +451,20 @@ def test_a_dashboards_url_leads_to_a_host(address: str, words: str) -> None:
 )
 def test_a_dashboards_url_may_have_a_path_and_a_user(address: str) -> None:
     complete_spec(raw(cluster={"kind": "ray_jobs", "address": address}), [], Path("/"))
+
+
+@pytest.mark.parametrize(
+    ("section", "field", "wanted"),
+    [
+        ("errors", "max_rejected_fraction", "a number is wanted"),
+        ("resources", "num_gpus", "a number is wanted; or: it must be 'auto'"),
+        ("retries", "max_attempts", "a whole number is wanted"),
+        ("source", "split_above_mib", "a number is wanted"),
+    ],
+)
+def test_yes_is_no_number(section: str, field: str, wanted: str) -> None:
+    """As 1 it would let all rows be set aside, with `errors.max_rejected_fraction: yes`."""
+    given = raw().get(section, {}) | {field: True}
+    assert f"{section}.{field}: 'true' is not allowed: {wanted}" in refused(**{section: given})
+    spec = parse_spec(raw(stages={"preprocess": {"materialize": True}}))
+    assert spec.stages.preprocess.materialize is True

@@ -4,8 +4,9 @@ The form draws `anyOf` as a row of buttons, named by the titles of what can be p
 the first variant of which the value has the most fields; `oneOf` is a raw JSON editor to it.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, model_validator
 
@@ -81,6 +82,17 @@ class FormModel(BaseModel):
             for name, value in given.items()
         }
 
+    @model_validator(mode="before")
+    @classmethod
+    def _yes_is_no_number(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping) or not any(isinstance(v, bool) for v in given.values()):
+            return given
+        # Pydantic takes it for 1, as a fraction for all: as a text it says which field is wrong.
+        return {
+            name: str(value).lower() if isinstance(value, bool) and is_number(cls, name) else value
+            for name, value in given.items()
+        }
+
     def as_json(self) -> dict[str, Any]:
         """All fields as JSON values, by the names that a spec's file has for them."""
         return self.model_dump(mode="json", by_alias=True)
@@ -107,6 +119,23 @@ def may_be_left_out(model: type[BaseModel]) -> set[str | None]:
         if each.default is None and not any(isinstance(m, EmptyText) for m in each.metadata)
     )
     return {known for name, each in fields for known in (name, each.alias)}
+
+
+def is_number(model: type[BaseModel], name: str) -> bool:
+    """Whether a model's field takes numbers, and neither truth values nor just anything."""
+    if name not in model.model_fields:
+        return False
+    types = {*variants(model.model_fields[name].annotation)}
+    return bool(types & {int, float}) and not types & {bool, Any}
+
+
+def variants(annotation: Any) -> Iterator[Any]:
+    """The types of which a value may be one."""
+    if get_origin(annotation) in (Union, UnionType, Annotated):
+        for each in get_args(annotation)[: 1 if get_origin(annotation) is Annotated else None]:
+            yield from variants(each)
+    else:
+        yield annotation
 
 
 def name_button(option: dict[str, Any]) -> None:
