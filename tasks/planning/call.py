@@ -113,7 +113,8 @@ class Call(AtOutput):
         """Refuse to mix two configs' predictions; a new version has none to mix, a redrive may."""
         if not (self.replaces or self.is_outdone or self.options.redrive):
             refuse_other_rows(self.seen, self.spec.source)
-            refuse_other_config(self.seen, self.configs, self.options.limit, self.differs)
+            limit, begun = self.options.limit, self.unfinished.begun
+            refuse_other_config(self.seen, self.configs, limit, self.differs, begun)
 
     def differs(self, run_id: str) -> tuple[list[str], list[str]]:
         """In what it differs from the call that planned a run: source and options, and config."""

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from tasks.errors import InvalidSpec
@@ -63,6 +63,7 @@ def refuse_other_config(
     configs: tuple[str, str],
     limit: int | None,
     what_differs: Differences,
+    begun: Callable[[], Collection[str]],
 ) -> None:
     """Never mix the predictions of two models or configs in one output.
 
@@ -72,6 +73,7 @@ def refuse_other_config(
         limit: how many rows it stops after, if it does.
         what_differs: of source and options, and of what decides a prediction, from a published
             run's, by its id, as far as that is known.
+        begun: the unfinished runs.
 
     Raises:
         InvalidSpec: says what differs, since when, and the way out.
@@ -81,10 +83,13 @@ def refuse_other_config(
         return
     run = seen.entries[version]["run_id"]
     differs = what_is_other(run, limit, what_differs)
-    ways = "`batch-inference backfill SPEC` (or --replace-output) predicts every input again, or "
-    ways += "use another sink.path"
+    # Whoever were sent to them without it would be refused by these as well.
+    flag, gives_up = (" --restart", "gives up the unfinished run and ") if begun() else ("", "")
+    replace = f"--replace-output{flag}"
+    ways = f"`batch-inference backfill SPEC{flag}` (or {replace}) {gives_up}predicts every input "
+    ways += "again, or use another sink.path"
     if limit is not None:
-        ways = "--replace-output predicts these rows again, or use another --output"
+        ways = f"{replace} {gives_up}predicts these rows again, or use another --output"
     raise InvalidSpec(
         f"another config published version {version} (run {run}), and predictions of two are not "
         f"mixed; what differs: {differs}. Put it back, or {ways}"

@@ -197,6 +197,6 @@ def test_another_limit_is_named_where_one_is_given() -> None:
     """Where the folder of the run that published is gone, and nobody can tell what differs."""
     seen = SimpleNamespace(entries={1: {"config": "c", "run_id": "r"}}, base=0)
     with pytest.raises(InvalidSpec, match=r"differs: --limit, .* or use another --output$"):
-        refuse_other_config(seen, ("a", "b"), 10, lambda _: ([], []))  # type: ignore[arg-type]
+        refuse_other_config(seen, ("a", "b"), 10, lambda _: ([], []), list)  # type: ignore[arg-type]
     with pytest.raises(InvalidSpec, match=r"differs: model, steps, sink or code, .* backfill SPEC"):
-        refuse_other_config(seen, ("a", "b"), None, lambda _: ([], []))  # type: ignore[arg-type]
+        refuse_other_config(seen, ("a", "b"), None, lambda _: ([], []), list)  # type: ignore[arg-type]

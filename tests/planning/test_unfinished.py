@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -327,3 +328,18 @@ def test_a_new_version_is_made_once_however_often_its_flow_run_is_started(tmp_pa
     publish_planned(first)
     assert make_plan(spec, asked).nothing_to_do
     assert not make_plan(spec, replace(asked, flow_runs=("other",))).nothing_to_do
+
+
+def test_a_mended_model_is_told_one_way_out_of_both_what_is_in_its_way(tmp_path: Path) -> None:
+    """By two errors, each named a command that the other one refused."""
+    make_inputs(tmp_path / "in")
+    planned, _ = run_spec(classify_spec(tmp_path))
+    with pytest.raises(InvalidSpec, match=r"`batch-inference backfill SPEC` \(or --replace-output"):
+        make_plan(with_another_model(planned.spec))
+    shutil.copytree(tmp_path / "in", tmp_path / "in/more")
+    run_attempt(make_plan(planned.spec))
+    told = r"backfill SPEC --restart` \(or --replace-output --restart\) gives up the unfinished run"
+    for options in (RunOptions(), RunOptions(restart=True)):
+        with pytest.raises(InvalidSpec, match=told):
+            make_plan(with_another_model(planned.spec), options)
+    make_plan(with_another_model(planned.spec), RunOptions(restart=True, replace_output=True))
