@@ -41,14 +41,14 @@ def published_rows(spec: BatchInferenceSpec) -> pa.Table:
 
 
 def in_order(rows: pa.Table) -> pa.Table:
-    """Rows by version and place, of the batches that they lie in, which are not copied.
-
-    To gather rows one by one Arrow joins all texts of a column, of which it has room for 2 GiB.
-    """
-    version, row = (rows[name].to_numpy() for name in ORDER)
-    order = np.lexsort((row, version))
-    runs = np.split(order, np.flatnonzero(np.diff(order) != 1) + 1)
-    return pa.concat_tables(rows.slice(run[0] if len(run) else 0, len(run)) for run in runs)
+    """Rows by version and place."""
+    try:
+        return rows.sort_by([(name, "ascending") for name in ORDER])
+    except pa.ArrowInvalid:  # all texts of a column are joined for it, and no array has 2 GiB
+        version, row = (rows[name].to_numpy() for name in ORDER)
+        order = np.lexsort((row, version))
+        runs = np.split(order, np.flatnonzero(np.diff(order) != 1) + 1)
+        return pa.concat_tables(rows.slice(run[0], len(run)) for run in runs)
 
 
 def rows_set_aside(spec: BatchInferenceSpec) -> list[dict[str, Any]]:

@@ -6,8 +6,8 @@ import pyarrow as pa
 from tasks.published import in_order
 
 
-def test_batches_are_put_in_order_without_a_copy() -> None:
-    """Their texts together are more than one array of Arrow's holds, and lie here once."""
+def test_batches_whose_texts_are_more_than_an_array_holds_are_put_in_order() -> None:
+    """Without a copy: they lie here once."""
     text, size = "x" * (1 << 20), 70
     texts = pa.array([text] * size)
     batches = [

@@ -80,9 +80,10 @@ def pinned_now(spec: BatchInferenceSpec, storage: FsspecStorage, left: Stats) ->
     A backfill, or a run that catches up on several nights, would else leave those out that only
     later inputs have, also where they are published.
     """
-    grows = spec.sink.takes_new_columns
-    pin = spec.source.pin_for_growth if grows else spec.source.pin
-    return pin(storage, left)
+    if not spec.sink.takes_new_columns:
+        return spec.source.pin(storage, left)
+    needed = {*spec.model.input_columns, *spec.sink.row_key}
+    return spec.source.pin_for_growth(storage, left, needed)
 
 
 def has_rows(inputs: pa.Table) -> bool:

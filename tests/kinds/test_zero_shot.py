@@ -70,7 +70,7 @@ def test_what_gives_no_such_scores_is_refused(tmp_path: Path) -> None:
     save_bert(bert)
     ViTImageProcessor(**PROCESSORS["stretched"]).save_pretrained(bert)
     with pytest.raises(InvalidSpec, match="is of type BertModel, which does not compare images"):
-        predicted(bert, TASK, rows, **predictions)
+        HuggingFaceModel.model_validate(given | {"name_or_path": str(bert)}).check()
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,6 @@ class HuggingFaceModel(Model):
     )
     runtime: RuntimeField = "eager"
 
-    takes_encoded_media: ClassVar[bool] = True
     uses_threads: ClassVar[bool] = True
     weights_field: ClassVar[str] = "name_or_path"
     slow_imports: ClassVar[tuple[str, ...]] = ("torch", "transformers.modeling_utils")
@@ -137,6 +136,11 @@ class HuggingFaceModel(Model):
         """Texts are sorted by length, and of half as many a tenth more would be padding."""
         is_quick = self.task in TEXT and self.task not in GENERATION
         return 1_024 if is_quick else super().least_rows_per_batch
+
+    @property
+    def takes_encoded_media(self) -> bool:
+        """Its preprocessor decodes images."""
+        return True
 
     @property
     def input_columns(self) -> list[str]:

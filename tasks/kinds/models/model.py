@@ -144,8 +144,10 @@ class Model(Kind):
     needs_gpu: ClassVar[bool] = False
     """Whether it predicts on GPUs only."""
 
-    takes_encoded_media: ClassVar[bool] = False
-    """Whether the preprocessor decodes images itself; else it gets arrays."""
+    @property
+    def takes_encoded_media(self) -> bool:
+        """Whether images are decoded by its preprocessor, or not at all; else it gets arrays."""
+        return False
 
     @property
     def can_use_gpu(self) -> bool:

@@ -75,8 +75,6 @@ class TorchvisionModel(FileModel):
     )
     runtime: RuntimeField = "eager"
 
-    takes_encoded_media: ClassVar[bool] = True
-
     @property
     def can_use_gpu(self) -> bool:
         """Whether its runtime is for GPUs too."""
@@ -85,6 +83,11 @@ class TorchvisionModel(FileModel):
     @property
     def preprocesses(self) -> bool:
         """Images are decoded, and resized for classifiers."""
+        return True
+
+    @property
+    def takes_encoded_media(self) -> bool:
+        """Its preprocessor decodes images."""
         return True
 
     @property

@@ -38,6 +38,7 @@ TASKS_OF_FIELDS: dict[str, tuple[Task, ...]] = {
     **dict.fromkeys(("image_column", "prompt", "system_prompt"), ("chat",)),
     "answer_schema": WRITING,
 }
+IMAGES_PER_CALL = 128
 SET_ELSEWHERE = {
     "model": "model.name_or_path",
     "revision": "model.revision",
@@ -124,6 +125,11 @@ class VllmModel(AskingModel):
             if name in SET_ELSEWHERE:
                 raise ValueError(f"model.engine_kwargs.{name}: is set by {SET_ELSEWHERE[name]}")
         return given
+
+    @property
+    def rows_per_call(self) -> int | None:
+        """Fewer with images: the engine holds all of a call's."""
+        return IMAGES_PER_CALL if self.image_column else self.batch_size
 
     @property
     def input_column(self) -> str:

@@ -1,6 +1,6 @@
-"""Rows from CSV files, of the columns that the first file with rows has, and their types."""
+"""Rows from CSV files, of the columns that the first file with rows has, or all of them have."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, ClassVar, Literal
 
@@ -53,7 +53,12 @@ class CsvSource(CsvFiles):
     guesses_types: ClassVar[bool] = True
 
     def pin(
-        self, storage: FsspecStorage, inputs: Sequence[Stat], *, grows: bool = False
+        self,
+        storage: FsspecStorage,
+        inputs: Sequence[Stat],
+        *,
+        grows: bool = False,
+        needed: Collection[str] = (),
     ) -> dict[str, Any]:
         """Infer names and types from the first file with rows; without rows all are strings.
 
@@ -61,6 +66,7 @@ class CsvSource(CsvFiles):
             storage: where the files lie.
             inputs: the files.
             grows: whether later ones bring columns, and may lack others.
+            needed: those that none of them may lack then.
 
         Raises:
             InvalidSpec: one of `columns` or `types` is not among the names; or the names can only
@@ -80,7 +86,7 @@ class CsvSource(CsvFiles):
             elif unseen := {*self.types} - {*found.names}:
                 take_for_later(unseen, found.names, len(inputs))
             found = with_given(found, self.types)
-        return pins_of(found) | ({GROWS: True} if grows else {})
+        return pins_of(found) | ({GROWS: sorted({*needed} & {*found.names})} if grows else {})
 
     def of_files(self, storage: FsspecStorage, inputs: Sequence[Stat], *, grows: bool) -> pa.Schema:
         """Names and types of the first file with rows, and what others add to them.
@@ -99,7 +105,7 @@ class CsvSource(CsvFiles):
                 continue
             found = schema if has_rows or not found.names else found
             if has_rows and grows:
-                return grown(found, (seen for _, seen in self.seen(storage, spread(inputs))))
+                return grown(found, [*self.seen(storage, spread(inputs))], self.types)
             if has_rows:
                 later = self.seen(storage, islice(files, FILES_TO_ASK))
                 return with_later_values(found, later, self.columns, self.types)
@@ -109,21 +115,26 @@ class CsvSource(CsvFiles):
             raise InvalidSpec.at("source.path", twice[0], problem)
         return found
 
-    def pin_for_growth(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
+    def pin_for_growth(
+        self, storage: FsspecStorage, inputs: Sequence[Stat], needed: Collection[str]
+    ) -> dict[str, Any]:
         """See Source; not all files are asked where there are many."""
-        return self.pin(storage, inputs, grows=not (self.columns or self.column_names))
+        grows = not (self.columns or self.column_names)
+        return self.pin(storage, inputs, grows=grows, needed=needed)
 
     def seen(
         self, storage: FsspecStorage, files: Iterable[Stat]
     ) -> Iterator[tuple[str, pa.Schema]]:
-        """Path, names and types of files that can be read, by few of their rows."""
+        """Path, names and types of files with rows, by few of them."""
         for stat in files:
             try:
                 with storage.open(stat.path) as file:
-                    found, _ = self.infer(file, stat.path, BYTES_TO_INFER // FILES_TO_ASK)
+                    few = BYTES_TO_INFER // FILES_TO_ASK
+                    found, has_rows = self.infer(file, stat.path, few)
             except (ValueError, InvalidSpec, FileNotFoundError):
                 continue  # what is wrong with it is set aside row by row
-            yield stat.path, found
+            if has_rows:  # a header alone may be cut off
+                yield stat.path, found
 
     def retyped(self, pins: dict[str, Any]) -> dict[str, Any]:
         """See Source; a column of another run's files is left to those, where none may lack."""
@@ -159,9 +170,9 @@ class CsvSource(CsvFiles):
                     return
                 try:
                     names = self.dialect.header(first)
-                    takes_new, may_lack = bool(self.columns), GROWS in pins
-                    refuse_others(names, schema, takes_new=takes_new, may_lack=may_lack)
-                    if may_lack:
+                    needed = pins.get(GROWS)
+                    refuse_others(names, schema, takes_new=bool(self.columns), needed=needed)
+                    if needed is not None:
                         here = pa.schema([(name, pa.null()) for name in names])
                         tell_of_other_columns(shard.path, here, schema)
                 except ValueError as error:

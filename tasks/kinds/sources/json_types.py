@@ -9,8 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from tasks.kinds.column_types import completed
 from tasks.kinds.sources.compressed import DamagedFile
 from tasks.kinds.sources.doubles import whole_number
+from tasks.kinds.sources.files_to_ask import new_among
 from tasks.kinds.sources.json_misfits import is_beyond
 from tasks.kinds.sources.text import MOST_COLUMNS, blocks, universal, whole_lines
 from tasks.protocol.object_stat import Stat
@@ -42,6 +44,16 @@ def merged(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     return one
 
 
+def extended(known: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """A type of objects with the keys that others bring, and theirs where nobody knows one yet.
+
+    What is known stays as it is: rows may be published with it.
+    """
+    theirs = {each.name: each.type for each in other}
+    types = {each.name: completed(each.type, theirs.get(each.name, pa.null())) for each in known}
+    return pa.struct([*types.items(), *((n, theirs[n]) for n in new_among(theirs, types))])
+
+
 def settled(field: pa.Field) -> pa.Field:
     """The field with strings where only nulls were seen."""
     return field.with_type(settled_type(field.type))
@@ -69,10 +81,10 @@ def object_types(
 
 
 def types_of_others(storage: FsspecStorage, stats: Iterable[Stat]) -> Iterator[pa.DataType]:
-    """The types of the first objects of each file."""
+    """A type for the first objects of each file that is there still."""
     for stat in stats:
-        with closing(object_types(storage, [stat])) as found:
-            yield from islice(found, ROWS_OF_OTHERS)
+        with suppress(FileNotFoundError), closing(object_types(storage, [stat])) as found:
+            yield reduce(merged, islice(found, ROWS_OF_OTHERS), pa.struct([]))
 
 
 def line_type(line: bytes) -> pa.DataType:

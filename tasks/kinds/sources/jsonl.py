@@ -4,9 +4,9 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import reduce
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
@@ -27,6 +27,7 @@ from tasks.kinds.sources.json_arrays import refuse_other_json
 from tasks.kinds.sources.json_misfits import Misfits
 from tasks.kinds.sources.json_types import (
     TOO_DEEP,
+    extended,
     load,
     merged,
     object_types,
@@ -96,8 +97,9 @@ class JsonlSource(Source):
         refuse_unread(self.types, self.columns or None)
         refuse_other_json(storage, inputs)
         first = islice(object_types(storage, inputs), ROWS_TO_INFER)
-        others = types_of_others(storage, spread(inputs)) if grows else ()
-        found = reduce(merged, chain(first, others), pa.struct([]))
+        found = reduce(merged, first, pa.struct([]))
+        if grows:
+            found = reduce(extended, types_of_others(storage, spread(inputs)), found)
         told = (settled(text_for_none(field)) for field in found.fields)
         seen = with_given(pa.schema([*told]), self.types)
         fields = {field.name: field for field in seen}
@@ -109,10 +111,12 @@ class JsonlSource(Source):
         names = dict.fromkeys(self.columns or fields)
         nothing = {name: text_for_none(pa.field(name, pa.null())) for name in names}
         schema = pa.schema([fields.get(name, nothing[name]) for name in names])
-        return pins_of(schema) | ({GROWS: True} if grows else {})
+        return pins_of(schema) | ({GROWS: []} if grows else {})
 
-    def pin_for_growth(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
-        """See Source; not all files are asked where there are many."""
+    def pin_for_growth(
+        self, storage: FsspecStorage, inputs: Sequence[Stat], needed: Collection[str]
+    ) -> dict[str, Any]:
+        """See Source; not all files are asked where there are many. Any row may lack any key."""
         return self.pin(storage, inputs, grows=not self.columns)
 
     def retyped(self, pins: dict[str, Any]) -> dict[str, Any]:

@@ -108,7 +108,9 @@ class ParquetSource(Source):
         fields = [pa.field(name, types[name]) for name in dict.fromkeys(wanted or types)]
         return pins_of(with_given(pa.schema(fields), self.folder_types))
 
-    def pin_for_growth(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
+    def pin_for_growth(
+        self, storage: FsspecStorage, inputs: Sequence[Stat], needed: Collection[str]
+    ) -> dict[str, Any]:
         """See Source; not all files are asked where there are many."""
         return self.pin(storage, inputs, grows=True)
 

@@ -12,7 +12,6 @@ from tasks.kinds.sources import files_to_ask
 from tasks.kinds.sources.fitting import DATA_ERRORS, data_error
 from tasks.kinds.sources.given_types import ARROW, CsvType, take_for_later
 from tasks.kinds.sources.stored_arrays import as_stored, for_both, is_of_one_shape, type_in_rows
-from tasks.protocol.batch import RESERVED
 from tasks.protocol.object_stat import Stat
 from tasks.protocol.storage import FsspecStorage
 
@@ -53,9 +52,9 @@ def types_of(
             first = schema.names
             types = dict.fromkeys(first, pa.null()) | {n: ARROW[t] for n, t in given.items()}
         unseen -= {*schema.names}
-        # One that is there twice would set all rows of its file aside, one of ours end the run.
-        new = {name for name in schema.names if not name.startswith(RESERVED)}
-        wanted = {*first, *new} - several(schema.names) if grows else {*first}
+        # One that is there twice would set all rows of its file aside.
+        new = files_to_ask.new_among(schema.names, types)
+        wanted = {*types, *new} - several(schema.names) if grows else {*first}
         for each in schema:
             if each.name in wanted and each.name not in given:
                 known, found = types.get(each.name, pa.null()), type_in_rows(each)

@@ -1,6 +1,6 @@
 """What every source does: list its inputs, cut them into shards, read a shard's rows in order."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
@@ -208,8 +208,16 @@ class Source(Kind):
         """
         return {}
 
-    def pin_for_growth(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
-        """As `pin`, for an output that takes columns which only some of the inputs have."""
+    def pin_for_growth(
+        self, storage: FsspecStorage, inputs: Sequence[Stat], needed: Collection[str]
+    ) -> dict[str, Any]:
+        """As `pin`, for an output that takes columns which only some of the inputs have.
+
+        Args:
+            storage: where the inputs lie.
+            inputs: that are to be read.
+            needed: columns that the model or the output cannot do without, of whatever source.
+        """
         return self.pin(storage, inputs)
 
     def schema_of_rows(self, pins: dict[str, Any]) -> pa.Schema | None:

@@ -282,18 +282,23 @@ def test_objects_over_several_lines_are_no_json_lines(tmp_path: Path, end: str) 
 
 
 def test_a_table_that_grows_has_the_keys_of_all_files(tmp_path: Path) -> None:
-    write(tmp_path, "1.jsonl", b'{"a": 1, "price": 2}\n' * 1_000)
-    later = b'{"a": 2}\n' * 99 + b'{"price": 0.5, "more": [1], "b": {"c": null}}\n'
-    write(tmp_path, "2.jsonl", later + b'{"late": 1}\n')
+    write(tmp_path, "1.jsonl", b'{"a": 1, "price": 2, "tags": []}\n' * 1_000)
+    later = b'{"a": 2}\n' * 98 + b'{"price": 0.5}\n'
+    later += b'{"more": [1], "b": {"c": null}, "tags": [7], "A": 1, "__y": 1}\n'
+    write(tmp_path, "2.jsonl", later.replace(b', "A": 1, "__y": 1', b"") + b'{"late": 1}\n')
+    write(tmp_path, "3.jsonl", later)
     source = JsonlSource(path=str(tmp_path))
-    pins = json.loads(json.dumps(source.pin_for_growth(*list_inputs(source))))
-    *rows, bad = read_all(source, pins)
-    nothing = {"price": None, "more": None, "b": None}
-    assert rows[-2:] == [
-        {"a": 2, **nothing}, {"a": None, "price": 0.5, "more": [1], "b": {"c": None}},
-    ]  # fmt: skip
-    assert rows[0] == {"a": 1, **nothing, "price": 2.0}
-    assert "the key 'late' is in none of the rows that were looked at; name its" in str(bad.error)
+    pins = json.loads(json.dumps(source.pin_for_growth(*list_inputs(source), ())))
+    rows = read_all(source, pins)
+    nothing = {"price": None, "tags": None, "more": None, "b": None}
+    assert rows[0] == {"a": 1, **nothing, "price": 2, "tags": []}
+    assert rows[1_097] == {"a": 2, **nothing}
+    # What is known may be published; only what is new is taken.
+    assert "'price' is 0.5, which does not fit its type int64" in str(rows[1_098].error)
+    assert rows[1_099] == {"a": None, **nothing, "tags": [7], "more": [1], "b": {"c": None}}
+    late, mine = (str(rows[at].error) for at in (1_100, -1))
+    assert "the key 'late' is in none of the rows that were looked at; name its" in late
+    assert "the key 'A' is in none of the rows that were looked at" in mine
     assert source.retyped(pins) == pins
     named = JsonlSource(path=str(tmp_path), columns=["a"])
-    assert named.pin_for_growth(*list_inputs(named)) == named.pin(*list_inputs(named))
+    assert named.pin_for_growth(*list_inputs(named), ()) == named.pin(*list_inputs(named))

@@ -2,7 +2,13 @@
 
 from tasks.kinds.models.hf import chat, embedding, languages, places, speech
 from tasks.kinds.models.hf.checkpoint import Checkpoint
-from tasks.kinds.models.hf.options import SPEECH, TOKENS_APART, HuggingFaceOptions, Task
+from tasks.kinds.models.hf.options import (
+    BY_WORDS,
+    SPEECH,
+    TOKENS_APART,
+    HuggingFaceOptions,
+    Task,
+)
 
 
 def check_options(checkpoint: Checkpoint, task: Task, options: HuggingFaceOptions) -> None:
@@ -19,6 +25,10 @@ def check_options(checkpoint: Checkpoint, task: Task, options: HuggingFaceOption
         speech.check_language(checkpoint, options.source_language)
     if task in TOKENS_APART:
         places.check_tokenizer(checkpoint)
+    if task in BY_WORDS:
+        from tasks.kinds.models.hf import zero_shot
+
+        zero_shot.check_model(checkpoint)
     if options.chat:
         chat.check_template(checkpoint)
     if task == "feature-extraction":

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.arrays import Columns, Index, label_columns
-from tasks.kinds.models.hf import heads, joint
+from tasks.kinds.models.hf import joint
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype
 from tasks.kinds.models.hf.embedding import Forward
 from tasks.kinds.models.hf.image import ImageInputs
@@ -33,12 +33,6 @@ def classify_by_words(
         InvalidSpec: the model does not compare texts with images, or in a way of its own.
     """
     model = checkpoint.model("AutoModel", placement)
-    if not joint.has_one_space(model) or not hasattr(model, "logit_scale"):
-        problem = (
-            f"is of type {type(model).__name__}, which does not compare images with texts: give "
-            "one that does, as CLIP and SigLIP do"
-        )
-        raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
     inputs = ImageInputs(checkpoint, placement, torch_dtype(placement))
     words = words_of(model, checkpoint, placement, options.label_texts)
     words.refuse_other_scores(model, inputs.blank(), checkpoint.name)
@@ -47,11 +41,25 @@ def classify_by_words(
         return joint.features_forward(model, "image", HuggingFaceOptions())
 
     def columns(vectors: Any) -> Columns:
-        heads.refuse_no_numbers(vectors)
         scores = words.probabilities(vectors).cpu().numpy()
         return label_columns(scores, options.candidate_labels or (), options.top_k or 1)
 
     return predict_with(inputs, image_run(model, forward_of, inputs, placement, runtime), columns)
+
+
+def check_model(checkpoint: Checkpoint) -> None:
+    """See that a model compares images with texts; no weight is read.
+
+    Raises:
+        InvalidSpec: it does not.
+    """
+    model_class = checkpoint.model_class()
+    if not joint.has_one_space(model_class):
+        problem = (
+            f"is of type {model_class.__name__}, which does not compare images with texts: give "
+            "one that does, as CLIP and SigLIP do"
+        )
+        raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,8 @@ class Asking:
         form, rows = self.form, len(prompts)
         read = partial(form.read, rows=rows)
         try:
-            body = form.body(prompts)
+            # Images become text in it, while others' answers are waited for.
+            body = await asyncio.to_thread(form.body, prompts)
             request = Request(form.path, body, read, form.trial, rows == 1, is_suspect)
             return await self.endpoint.post(client, request)
         except (ValueError, TypeError) as error:  # TypeError: what JSON has no word for

@@ -46,7 +46,6 @@ class AskingModel(Model):
         prompt: Prompt
         system_prompt: SystemPrompt
 
-    takes_encoded_media: ClassVar[bool] = True
     tasks_of_fields: ClassVar[Mapping[str, Sequence[str]]] = {}
     """Tasks that a field belongs to."""
 
@@ -68,6 +67,11 @@ class AskingModel(Model):
                 "have each row's text written by a step, as template does"
             )
         return prompt
+
+    @property
+    def takes_encoded_media(self) -> bool:
+        """Files are what it shows."""
+        return self.image_column is not None
 
     @property
     def input_column(self) -> str:

@@ -174,7 +174,7 @@ class Endpoint:
         """The server's answers to one request, at one's turn; errors as `post`, and TryAgain."""
         import httpx
 
-        expected = tokens_of(request.body)
+        expected = tokens_of(request.body) if self.tokens.is_limited else 0
         await self.tokens.take(expected)
         await self.requests.take()
         used = 0

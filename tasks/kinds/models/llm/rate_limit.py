@@ -15,6 +15,11 @@ class Pace:
         self.free_at = 0.0
         self.paused_until = 0.0
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a limit."""
+        return self.seconds_each > 0
+
     async def take(self, units: float = 1) -> None:
         """Wait for one's turn."""
         starts = max(time.monotonic(), self.free_at)

@@ -35,7 +35,7 @@ TOKENS_OF_IMAGE = 1_000
 class Illustrated:
     """A conversation and its image, which becomes a part of it no sooner than it is sent.
 
-    As text it takes a third more, and all of a call's would lie in memory.
+    As text it takes a third more, and of a call's rows a server is sent a few at a time.
     """
 
     messages: Conversation

@@ -1,6 +1,6 @@
 """A CSV file's header beside the one that is pinned, and what becomes of rows under none."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import chain
 
 import pyarrow as pa
@@ -12,7 +12,11 @@ SEVERAL = "the files that were asked for columns; source.types with its type tak
 
 
 def refuse_others(
-    header: list[str], schema: pa.Schema, *, takes_new: bool, may_lack: bool = False
+    header: list[str],
+    schema: pa.Schema,
+    *,
+    takes_new: bool,
+    needed: Collection[str] | None = None,
 ) -> None:
     """See that a file has the pinned columns, in any order.
 
@@ -20,7 +24,7 @@ def refuse_others(
         header: names of the file's columns.
         schema: of those that are pinned.
         takes_new: whether it may have others too, which nobody reads.
-        may_lack: whether it may have but some of them.
+        needed: those of them that it may not lack, whatever others it does; None: none at all.
 
     Raises:
         ValueError: it has not.
@@ -28,12 +32,12 @@ def refuse_others(
     here, known = set(header), set(schema.names)
     missing = [repr(name) for name in schema.names if name not in here]
     new = [repr(name) for name in header if name not in known and not takes_new]
-    if may_lack and len(missing) < len(schema):
-        missing = []
+    if needed is not None and len(missing) < len(schema):
+        missing = [repr(name) for name in needed if name not in here]
     found = [f"lacks {', '.join(missing)}"] * bool(missing)
     found += [f"has the new {', '.join(new)}"] * bool(new)
     if found:
-        unlike = SEVERAL if may_lack else "the first file with rows"
+        unlike = "the first file with rows" if needed is None else SEVERAL
         raise ValueError(f"the header {' and '.join(found)}, unlike {unlike}")
 
 

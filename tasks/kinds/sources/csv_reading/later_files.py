@@ -7,26 +7,26 @@ import pyarrow as pa
 from tasks.kinds.column_types import LATER_VALUE, has_no_value, is_text
 from tasks.kinds.sources.csv_reading.header import refuse_others
 from tasks.kinds.sources.csv_reading.inferring import tell_of_text
+from tasks.kinds.sources.files_to_ask import new_among
 from tasks.kinds.sources.given_types import CsvType
-from tasks.protocol.batch import RESERVED
 
 
-def grown(found: pa.Schema, later: Iterable[pa.Schema]) -> pa.Schema:
-    """The first file's columns with those that others bring, as the first one with a value has it.
+def grown(
+    found: pa.Schema, later: Sequence[tuple[str, pa.Schema]], types: Mapping[str, CsvType]
+) -> pa.Schema:
+    """The first file's columns with those that others bring, as the first one of these has them.
 
     Args:
         found: what the first one tells.
-        later: what others tell.
+        later: path of others, and what each tells.
+        types: that the spec gives.
     """
     fields = {each.name: each for each in found}
-    for seen in later:
+    for _, seen in later:
         if fields.keys().isdisjoint(seen.names):  # likelier to be no header than a new one
             continue
-        for each in seen:
-            is_open = each.name not in fields or has_no_value(fields[each.name])
-            if is_open and not each.name.startswith(RESERVED):
-                fields[each.name] = each
-    return pa.schema(list(fields.values()))
+        fields |= {name: seen.field(name) for name in new_among(seen.names, fields)}
+    return with_later_values(pa.schema(list(fields.values())), later, None, types, needed=())
 
 
 def with_later_values(
@@ -34,6 +34,7 @@ def with_later_values(
     later: Iterable[tuple[str, pa.Schema]],
     columns: Sequence[str] | None,
     types: Mapping[str, CsvType],
+    needed: Sequence[str] | None = None,
 ) -> pa.Schema:
     """Columns without a value in the first file, marked where one of the next has some.
 
@@ -45,6 +46,7 @@ def with_later_values(
         later: path of the next ones, and what each tells.
         columns: that are read; None: all.
         types: that the spec gives.
+        needed: columns that a file may not lack; None: any.
     """
     names = {*(columns or found.names)}
     wanted = pa.schema([each for each in found if each.name in names])
@@ -53,7 +55,7 @@ def with_later_values(
         return found
     for path, seen in later:
         try:
-            refuse_others(seen.names, wanted, takes_new=bool(columns))
+            refuse_others(seen.names, wanted, takes_new=bool(columns), needed=needed)
         except ValueError:
             continue  # its rows are set aside, whatever values it has
         told = [each for each in seen if each.name in unknown and not has_no_value(each)]
