@@ -21,6 +21,8 @@ from tasks.protocol.table import VERSIONS_LOOKED_BACK, TableChange, TableState
 HADOOPS_S3 = re.compile("^s3[an]://")
 APPLIED = "prefect-ray-data.applied."
 """A property of the table for each ledger: properties outlive the snapshots that are expired."""
+MERGED = {"commit.manifest-merge.enabled": "true"}
+"""Iceberg's own default, which pyiceberg has not: else each look reads a manifest of each night."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,7 @@ class IcebergOutput:
         with errors_of(self.place), self.opened() as catalog:
             catalog.create_namespace_if_not_exists(self.identifier[:-1])
             transaction = catalog.create_table_transaction(
-                self.identifier, plain_schema(change.schema), self.location
+                self.identifier, plain_schema(change.schema), self.location, properties=MERGED
             )
             with transaction.update_spec() as spec:
                 for name in self.partition_by:
@@ -186,6 +188,7 @@ class IcebergOutput:
         # the same entry was faster.
         table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
         live = self.files(table) if change.removed else {}
+        gone = [live[each.path] for each in change.removed if each.path in live]
         transaction = table.transaction()
         # Whoever reads the table may know no other scheme than its own.
         home = self.location if table.location().startswith("file:") else table.location()
@@ -204,16 +207,17 @@ class IcebergOutput:
                 mapping = transaction.table_metadata.schema().name_mapping.model_dump_json()
                 transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
         transaction.set_properties({APPLIED + change.ledger_id: str(change.version)})
-        if change.added or live:
+        if change.added or gone:
             about = {"run-id": change.run_id, "ledger-version": str(change.version)}
-            with transaction.update_snapshot(snapshot_properties=about).overwrite() as files:
+            update = transaction.update_snapshot(snapshot_properties=about)
+            # Who follows a table by what is appended may fail at any other snapshot, as Spark does.
+            with update.overwrite() if gone else update.merge_append() as files:
                 for path in paths:
                     metadata = transaction.table_metadata
                     listed = data_file(known, metadata, path, self.partition_by, self.place)
                     files.append_data_file(listed)
-                for file in change.removed:
-                    if file.path in live:
-                        files.delete_data_file(live[file.path])
+                for file in gone:
+                    files.delete_data_file(file)
         transaction.commit_transaction()
 
 
