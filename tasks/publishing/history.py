@@ -13,7 +13,8 @@ from tasks.protocol.ids import ROW_BITS, IdRuns, Ids, row_of
 from tasks.protocol.rewriting import AmendRows, read_published
 from tasks.ray_job.writing import QUARANTINE, QUARANTINE_SCHEMA
 
-WORDS = ["run_id", "stage", "error_type", "error_message"]
+REASON = ["stage", "error_type", "error_message"]
+WORDS = ["run_id", *REASON]
 Words = list[dict[str, Any]]
 
 
@@ -63,6 +64,14 @@ def ids_in_redrive(planned: PlannedRun) -> dict[str, dict[int, int]]:
 
 
 def words_of(line: dict[str, Any]) -> Words:
-    """A row's history, with what its line says now as the last."""
+    """A row's history, with what its line says now as the last.
+
+    Of runs one after another that say the same, as of a redrive each night, the first and the last
+    stay: the history is handed on by each.
+    """
     earlier: Words = json.loads(line.get("history") or "[]")
-    return [*earlier, {name: line[name] for name in WORDS}]
+    now = {name: line[name] for name in WORDS}
+    reasons = [[each[name] for name in REASON] for each in (*earlier[-2:], now)]
+    if len(reasons) == 3 and reasons[0] == reasons[1] == reasons[2]:
+        earlier = earlier[:-1]
+    return [*earlier, now]

@@ -75,6 +75,9 @@ def test_what_works_now_moves_and_the_rest_stays_with_its_history(numbers: Path)
         first["run_id"],
         report["run_id"],
     ]
+    nights = [redrive(still)["run_id"] for _ in range(3)]
+    said = [each["run_id"] for each in json.loads(aside(still)[0]["history"])]
+    assert said == [first["run_id"], nights[-2]], "the first and the last of one reason"
     redrive(picky(numbers))
     assert (ids(still), aside(still)) == (all_but(), [])
     assert redrive(picky(numbers))["published"] is False
