@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Literal
+from typing import IO, Any, ClassVar, Literal
 
 import pyarrow as pa
 from PIL import Image
@@ -66,11 +66,11 @@ class VideoSource(Source):
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the frames in order; what is damaged is a bad row in its place."""
-        if not shard.size:  # FFmpeg would look for the byte before its end
-            yield BadRow(DamagedVideo("the file has zero bytes"))
-            return
         path, encode = storage.url_of(shard.path), ENCODE[self.encoding]
         with storage.open(shard.path) as file:
+            if is_empty(file, shard):  # FFmpeg would look for the byte before its end
+                yield BadRow(DamagedVideo("the file has zero bytes"))
+                return
             for count, found in enumerate(sampled_frames(file, self.every_seconds)):
                 if count == self.max_frames:
                     return
@@ -89,6 +89,15 @@ class VideoSource(Source):
                     [picture],
                 ]
                 yield pa.table(values, schema=SCHEMA)
+
+
+def is_empty(file: IO[bytes], shard: Shard) -> bool:
+    """Whether nothing is in a file; web servers that send it as it comes do not say its size."""
+    if shard.size:
+        return False
+    is_at_end = not file.read(1)
+    file.seek(0)
+    return is_at_end
 
 
 def encode_jpeg(pixels: Pixels) -> bytes:

@@ -15,7 +15,7 @@ from tasks.errors import InputNotFound, InvalidSpec, StageFailed, Unreachable
 from tasks.kinds.models import XGBoostModel
 from tasks.kinds.places import check_source
 from tasks.kinds.sinks import ParquetSink
-from tasks.kinds.sources import BinarySource, CsvSource, ParquetSource
+from tasks.kinds.sources import BinarySource, CsvSource, ParquetSource, VideoSource
 from tasks.kinds.sources.listing import list_inputs
 from tasks.plan import make_plan
 from tasks.protocol.object_stat import stat_of
@@ -25,6 +25,7 @@ from tasks.resources import PreprocessOptions
 from tasks.spec_file import parse_spec
 from tests.flows.conftest import published, spec_of
 from tests.kinds.sources.reading import read_all, write
+from tests.kinds.videos import save
 from tests.reporting import run_attempt
 from tests.web_server import WebServer, web_server
 
@@ -120,6 +121,15 @@ def test_a_server_that_sends_files_whole(server: WebServer, says_size: bool) -> 
         options = {"block_size": 8_192}  # less than a file has
         read = read_all(kind(path=server.url(name), storage_options=options))
         assert read == pa.table(rows).to_pylist()
+
+
+def test_a_video_whose_size_no_server_says_is_not_empty(server: WebServer) -> None:
+    server.sends_whole, server.says_size = True, False
+    save(server.folder / "a.mp4", frames=20, rate=10)
+    write(server.folder, "b.mp4", b"")
+    first, second, bad = read_all(VideoSource(path=[server.url("a.mp4"), server.url("b.mp4")]))
+    assert [first["frame"], second["frame"]] == [0, 10]
+    assert "zero bytes" in str(bad.error)
 
 
 @pytest.mark.parametrize(
