@@ -1,10 +1,19 @@
 """What the machine does to a model while it loads is no fault of its file: a retry can help."""
 
+import asyncio
+import urllib.request
+from collections.abc import Callable
 from inspect import currentframe
 from pathlib import Path
 from typing import Any, NoReturn
 
+import botocore.exceptions
+import botocore.session
+import httpx
 import pytest
+import requests
+from aiohttp import ClientSession, TooManyRedirects, web
+from botocore.config import Config
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import TorchvisionModel
@@ -85,3 +94,87 @@ def test_memory_counts_as_the_machines() -> None:
     assert is_out_of_memory(MEMORY)
     assert is_of_the_machine(MEMORY)
     assert not is_of_the_machine(BROKEN)
+
+
+def by_aiohttp(url: str) -> None:
+    async def ask() -> None:
+        async with ClientSession() as session, session.get(url) as answer:
+            await answer.read()
+
+    asyncio.run(ask())
+
+
+def by_botocore(key: str) -> None:
+    client = botocore.session.get_session().create_client(
+        "s3", endpoint_url="http://127.0.0.1:1", region_name="a", config=Config(retries=NO_RETRIES)
+    )
+    client.get_object(Bucket="a", Key=key)
+
+
+NO_RETRIES = {"max_attempts": 0}
+CLIENTS: list[Callable[[str], Any]] = [
+    *(by_aiohttp, httpx.get, requests.get, urllib.request.urlopen),
+]
+NO_URLS = ["", "  ", "a.jpg", "s3://a/b.jpg", "http://", "http://a..b/c.jpg", "C:\\a.jpg"]
+REFUSED = "http://127.0.0.1:1/a.jpg"
+
+
+@pytest.mark.parametrize("ask", CLIENTS)
+@pytest.mark.parametrize("url", NO_URLS)
+def test_what_is_no_url_is_no_fault_of_the_network(ask: Callable[[str], Any], url: str) -> None:
+    """Clients ask nobody for it, and trying again would end no better."""
+    with pytest.raises(Exception) as raised:
+        ask(url)
+    assert not is_of_the_machine(raised.value)
+
+
+@pytest.mark.parametrize("ask", [*CLIENTS, by_botocore])
+def test_a_server_that_is_away_is_no_wrong_url(ask: Callable[[str], Any]) -> None:
+    with pytest.raises(Exception) as raised:
+        ask(REFUSED)
+    assert is_of_the_machine(raised.value)
+
+
+def test_what_sends_round_in_a_circle_is_no_fault_of_the_network() -> None:
+    async def ask() -> None:
+        async def here(request: web.Request) -> web.StreamResponse:
+            raise web.HTTPFound(request.path)
+
+        app = web.Application()
+        app.router.add_get("/", here)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        try:
+            async with ClientSession() as session:
+                await session.get("http://{}:{}/".format(*runner.addresses[0]))
+        finally:
+            await runner.cleanup()
+
+    with pytest.raises(TooManyRedirects) as raised:
+        asyncio.run(ask())
+    assert not is_of_the_machine(raised.value)
+
+
+def test_a_key_that_is_none_is_no_fault_of_the_store() -> None:
+    with pytest.raises(botocore.exceptions.ParamValidationError) as raised:
+        by_botocore("")
+    assert not is_of_the_machine(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "expected"),
+    [
+        ("NoSuchKey", 404, False),
+        ("404", 404, False),  # of a HEAD, which has no words
+        ("NoSuchBucket", 404, True),
+        ("ExpiredToken", 400, True),
+        ("SlowDown", 503, True),
+    ],
+)
+def test_what_a_store_has_not_is_no_fault_of_its_own(
+    code: str, status: int, expected: bool
+) -> None:
+    answer = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    error = botocore.exceptions.ClientError(answer, "GetObject")
+    assert is_of_the_machine(error) is expected

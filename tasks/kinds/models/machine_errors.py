@@ -43,6 +43,21 @@ NETWORK_ERRORS = (
     "httpx.TransportError",
 )
 """Classes, and modules of classes, by name: we import none of these libraries."""
+ADDRESS_ERRORS = (
+    "http.client.InvalidURL",
+    "urllib3.exceptions.LocationValueError",
+    "aiohttp.client_exceptions.InvalidURL",
+    "aiohttp.client_exceptions.NonHttpUrlClientError",
+    "aiohttp.client_exceptions.TooManyRedirects",
+    "httpx.UnsupportedProtocol",
+    "botocore.exceptions.ParamValidationError",
+)
+"""Of those the ones that say that a URL or a key leads nowhere, as an empty cell does."""
+NO_ADDRESS = re.compile("unknown url type|no host given")
+"""What urllib says of it, in an error of a general class."""
+NO_OBJECT = ("NoSuchKey", "404")
+"""How S3 says that an object is not there; other refusals, such as of an expired token, may be the
+machine's, whatever their status."""
 
 OWN_STATUS = {"urllib.error.HTTPError": "code", "aiohttp.client_exceptions": "status"}
 """Where errors themselves have what a server has answered."""
@@ -119,9 +134,22 @@ def is_of_network_or_device(error: BaseException) -> bool:
     status = http_status(error)
     if status is not None:
         return status in NOBODYS_STATUSES or status >= 500
+    if leads_nowhere(error):
+        return False
     if isinstance(error, (ConnectionError, TimeoutError)) or is_out_of_memory(error):
         return True
     is_general = isinstance(error, RuntimeError) or type(error).__name__ in GENERAL
     if is_general and DEVICE_MESSAGE.search(words_of(error)):
         return True
     return type(error).__name__ in DEVICE_ERRORS or is_named(error, NETWORK_ERRORS)
+
+
+def leads_nowhere(error: BaseException) -> bool:
+    """Whether an error says of an address itself that it is none, or that nothing is there."""
+    if is_named(error, ADDRESS_ERRORS):
+        return True
+    if is_named(error, ("botocore.exceptions.ClientError",)):
+        return getattr(error, "response", {}).get("Error", {}).get("Code") in NO_OBJECT
+    reason = getattr(error, "reason", None)
+    is_urllibs = is_named(error, ("urllib.error.URLError",))
+    return is_urllibs and isinstance(reason, str) and bool(NO_ADDRESS.match(reason))
