@@ -29,6 +29,8 @@ class WebServer:
     """What it says that one is compressed with that comes so."""
     breaks_off: bool = False
     """Whether one that comes so ends before its end."""
+    pause: float = 0
+    """Seconds between its halves."""
 
     def url(self, name: str) -> str:
         """A file's address."""
@@ -50,7 +52,10 @@ def web_server(folder: Path) -> Iterator[WebServer]:
             response.enable_chunked_encoding()
         await response.prepare(request)
         if request.method == "GET":
-            await response.write(data[: len(data) // 2] if server.breaks_off else data)
+            half = len(data) // 2
+            await response.write(data[:half])
+            await asyncio.sleep(server.pause)
+            await response.write(b"" if server.breaks_off else data[half:])
         if server.breaks_off and request.transport:
             request.transport.close()
         return response

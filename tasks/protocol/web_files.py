@@ -23,7 +23,7 @@ ENCODED = re.compile(r"(?:[\w.~:/?#@!$&'()*+,;=-]|%[0-9a-fA-F]{2})*", re.ASCII)
 COMPRESSED = (".gz", ".tgz", ".zst")
 """Endings of files by what an answer may be compressed with, too."""
 PATIENCE = ClientTimeout(total=None, sock_connect=60, sock_read=300)
-"""For an answer that is a whole file: rows are predicted while it comes."""
+"""With an answer: it may be a large file, or one of which rows are predicted while it comes."""
 
 
 class FileInParts(HTTPFile):
@@ -106,7 +106,12 @@ class WebFiles(HTTPFileSystem):
     """fsspec's, which says of a server that does not answer that nothing is there.
 
     A web server lists no files: what fsspec makes of the links in a page may be some of them.
+    Proxies are those of the environment, as other clients take them.
     """
+
+    def __init__(self, client_kwargs: dict[str, Any] | None = None, **options: Any) -> None:
+        ours = {"trust_env": True, "timeout": PATIENCE}
+        super().__init__(client_kwargs=ours | (client_kwargs or {}), **options)
 
     async def _info(self, url: str, **kwargs: Any) -> dict[str, Any]:
         """Size, ETag and the like of a file.
@@ -155,7 +160,6 @@ class WebFiles(HTTPFileSystem):
         if may and (size <= wanted or sync(self.loop, self.sends_parts, path)):
             cache = {"cache_type": kwargs.get("cache_type") or self.cache_type}
             return FileInParts(self, path, block_size=wanted, size=size, **cache, **asking)
-        asking = {"timeout": PATIENCE, **asking}
         if is_compressed(path):
             asking |= {"auto_decompress": False, "headers": as_it_is(self.kwargs)}
         return FileAsItComes(partial(HTTPStreamFile, self, path, **asking))

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
+from aiohttp import ClientTimeout
 
 from tasks.errors import InputNotFound, InvalidSpec, StageFailed, Unreachable
 from tasks.kinds.models import XGBoostModel
@@ -179,6 +180,26 @@ def test_a_server_that_tells_of_a_file_and_does_not_send_it(
     server.trouble = status
     with pytest.raises(ConnectionError, match=f"{status}"):
         storage.open(path)
+
+
+def test_a_proxy_of_the_environment_is_asked(
+    server: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(server.folder, "a.csv", b"x\n1\n")
+    monkeypatch.setenv("http_proxy", server.address)
+    monkeypatch.setenv("no_proxy", "b.invalid")
+    assert read_all(CsvSource(path="http://a.invalid/a.csv")) == [{"x": 1}]
+    with pytest.raises(Unreachable, match="b\\.invalid"):
+        check_source(CsvSource(path="http://b.invalid/a.csv"))
+
+
+def test_a_large_file_may_take_its_time(server: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client's own patience, five minutes, is for all of an answer."""
+    monkeypatch.setattr("aiohttp.client.DEFAULT_TIMEOUT", ClientTimeout(total=0.3))
+    server.sends_whole, server.pause = True, 1
+    write(server.folder, "a.bin", b"abcd")
+    storage, path = open_storage(server.url("a.bin"), {"block_size": 1})  # a client of its own
+    assert storage.read(path) == b"abcd"
 
 
 def test_what_is_no_url_is_a_wrong_spec() -> None:
