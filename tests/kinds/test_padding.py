@@ -47,7 +47,7 @@ def test_a_text_does_not_depend_on_the_rows_beside_it(
     for task, folder in folders.items():
         save_encoder(folder, kind, task)
         assert difference(folder, task) < TOLERANCE
-    monkeypatch.setattr("tasks.kinds.models.hf.predictors.reads_padding", lambda model: False)
+    monkeypatch.setattr("tasks.kinds.models.hf.joint.reads_padding", lambda model: False)
     padded = max(difference(folder, task) for task, folder in folders.items())
     assert (padded > TOLERANCE) == (kind in (*padding.READS_PADDING, *OF_THE_END))
 

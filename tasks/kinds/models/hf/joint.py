@@ -110,7 +110,7 @@ def features_forward(
 
 
 def text_inputs(model: Any, tokenizer: Any, placement: Placement) -> TextInputs:
-    """Batches of texts for a model that makes embeddings."""
+    """Batches of texts, padded as the model reads them."""
     inputs = TextInputs(tokenizer, placement)
     inputs.keep_to(model)
     inputs.same_lengths = reads_padding(model)

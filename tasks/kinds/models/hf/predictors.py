@@ -12,10 +12,10 @@ from tasks.kinds.models.hf.detection import detector
 from tasks.kinds.models.hf.generation import causal_generator, seq2seq_generator
 from tasks.kinds.models.hf.image import ImageInputs
 from tasks.kinds.models.hf.options import DETECTION, HuggingFaceOptions, Task
-from tasks.kinds.models.hf.padding import pad_as_configured, reads_padding
+from tasks.kinds.models.hf.padding import pad_as_configured
 from tasks.kinds.models.hf.prediction import predict_with
 from tasks.kinds.models.hf.speech import transcriber
-from tasks.kinds.models.hf.text import TextInputs, prefix_of, tokenizer_for
+from tasks.kinds.models.hf.text import prefix_of, tokenizer_for
 from tasks.kinds.models.hf.zero_shot import classify_by_words
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.onednn import multiply_faster
@@ -45,9 +45,7 @@ def classify_texts(
     """Labels of texts."""
     model = checkpoint.model("AutoModelForSequenceClassification", placement)
     multiply_faster(model, placement)
-    inputs = TextInputs(checkpoint.tokenizer(), placement)
-    inputs.keep_to(model)
-    inputs.same_lengths = reads_padding(model)
+    inputs = joint.text_inputs(model, checkpoint.tokenizer(), placement)
     pad_as_configured(inputs, model)
     run = side_by_side(model, logits_of, placement)
     return predict_with(inputs, run, labels(model, checkpoint, options))
