@@ -68,12 +68,13 @@ class NewInputs:
         storage, inputs = listing.storage, listing.inputs
         refuse_own(source, spec.sink, storage, inputs)
         left = inputs if replaces else unpublished(spec, source, storage, inputs, seen)
+        skipped = len(inputs) - len(left) + len(gone_among(left))
         if limit is not None and seen.entries and not replaces:
             tell_of_changed_first_rows(left, seen.inputs)
             left = Stats.of(())  # its first rows are published; those after them are not asked for
         if is_outdone:
             left = Stats.of(())  # they were published, and later ones have taken their place
-        gone = left.table.filter(pc.equal(left.table["identity"], GONE))["path"]
+        gone = gone_among(left)
         if len(gone) and not seen.holds(inputs.table["path"]):
             refuse_other_table(spec, seen, gone)
         archived = archived_among(listing.archived, left)
@@ -82,7 +83,7 @@ class NewInputs:
         if source.holds == "file" and is_all_asked_for and not replaces:
             tell_of_moved(inputs, left, seen.inputs)
             tell_of_unknown_times(inputs, left)
-        return cls(spec, storage, left, len(inputs) - len(left) + len(gone))
+        return cls(spec, storage, left, skipped)
 
     @staticmethod
     def key(spec: BatchInferenceSpec) -> Any:
@@ -92,6 +93,11 @@ class NewInputs:
     def plan(self, old: Plan | None, pins: dict[str, Any], lasting: Sequence[str]) -> Plan:
         """The run's plan: as it is, superseded where inputs have changed, or the first one."""
         return resume_plan(old, self.spec, pins, self.storage, self.left, lasting)
+
+
+def gone_among(left: Stats) -> pa.ChunkedArray:
+    """Paths of those whose rows are published, and that are there no more."""
+    return left.table.filter(pc.equal(left.table["identity"], GONE))["path"]
 
 
 def unpublished(
@@ -121,7 +127,7 @@ def without_others(spec: BatchInferenceSpec, seen: Snapshot, left: Stats) -> Sta
         seen: what is published.
         left: what is new, has changed or is gone.
     """
-    gone = left.table.filter(pc.equal(left.table["identity"], GONE))["path"]
+    gone = gone_among(left)
     known = published_as(seen, gone)
     are_here = {run_id: has_read_here(spec, run_id) for run_id in set(known["run_id"].to_pylist())}
     runs = zip(known["path"].to_pylist(), known["run_id"].to_pylist(), strict=True)

@@ -85,11 +85,11 @@ def test_a_row_without_an_image_is_set_aside_alone_and_unasked(server: LlmServer
 
 
 def test_urls_are_the_models_to_fetch(server: LlmServer) -> None:
-    outcome = asked(server, ["https://shop.example/a.jpg", "/a.jpg"], prompt="?")
+    outcome = asked(server, [" HTTPS://shop.example/a.jpg", "/a.jpg"], prompt="?")
     assert "column 'photo' holds '/a.jpg' in this row, which is no URL" in str(outcome.failed[1])
     (body,) = server.bodies
     (image, _) = body["messages"][0]["content"]
-    assert image == {"type": "image_url", "image_url": {"url": "https://shop.example/a.jpg"}}
+    assert image == {"type": "image_url", "image_url": {"url": "HTTPS://shop.example/a.jpg"}}
 
 
 def test_it_stands_before_what_the_user_says_last(server: LlmServer) -> None:

@@ -89,7 +89,8 @@ def test_a_trials_inputs_that_have_changed_since_are_told_of(
     trial = RunOptions(limit=12)
     run_spec(classify_spec(tmp_path), trial)
     caplog.clear()
-    assert make_plan(classify_spec(tmp_path), trial, save=False).nothing_to_do
+    again = make_plan(classify_spec(tmp_path), trial, save=False)
+    assert (again.nothing_to_do, again.inputs_skipped) == (True, 1), "of four one is published"
     os.utime(folder / "3.parquet", ns=(1, 1))  # its rows are after the first twelve
     assert make_plan(classify_spec(tmp_path), trial, save=False).nothing_to_do
     assert not caplog.messages

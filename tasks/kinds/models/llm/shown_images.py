@@ -25,7 +25,7 @@ KNOWN_FORMATS = re.compile(
     re.DOTALL,
 )
 """How files begin that all vision models' servers read."""
-URL = re.compile(r"https?://|data:image/")
+URL = re.compile(r"https?://|data:image/", re.IGNORECASE)
 SENT_IMAGE = re.compile(r'data:image/\w+;base64,[^"]+')
 TOKENS_OF_IMAGE = 1_000
 """About, of a photo; what it really was, the server says."""
@@ -99,10 +99,10 @@ def url_of(image: Shown, column: str) -> str:
         ValueError: it is none.
     """
     if isinstance(image, str):
-        if not URL.match(image):
+        if not URL.match(image.strip()):
             problem = f"holds {image[:80]!r} in this row, which is no URL of an image"
             raise ValueError(f"column {column!r} {problem}")
-        return image
+        return image.strip()
     if isinstance(image, np.ndarray):
         return data_url(as_png(as_rgb(image, column)), "png")
     known = KNOWN_FORMATS.match(image)
