@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tasks.kinds.column_types import AUDIO, MEDIA
+from tasks.kinds.sound_lengths import promised_bytes
 
 Samples = npt.NDArray[np.float32]
 
@@ -25,18 +26,10 @@ PADDED_SECONDS = 0.3
 """What encoders put before and behind a sound is less; it is no part of what is promised."""
 MISSING_SECONDS = 0.1
 """What encoders pad and decoders skip is less."""
-UNKNOWN_LENGTH = 0x7FFF0000
-"""Writers to a pipe put a length as large or larger into a WAV file's header."""
-MP3_LENGTH = re.compile(
-    rb"\xff.{11,41}(?:Xing|Info)\0\0\0[\x03\x07\x0b\x0f].{4}(?P<bytes>.{4})", re.DOTALL
-)
-"""What most encoders put into an MP3 file's first frame: its frames and bytes."""
 MP3_SYNC = re.compile(rb"\xff[\xe0-\xff]")
 """How each frame of an MP3 file begins."""
 MP3_TITLES = (b"ID3", b"TAG", b"APETAGEX", b"LYRICSBEGIN")
 """How what names title and artist begins."""
-OGG_PAGE, OGG_HEADER = b"OggS\0", 27
-"""How a page begins, and what its header has before the lengths of its parts."""
 
 
 def audio_field(name: str, sampling_rate: int = DEFAULT_RATE) -> pa.Field:
@@ -138,7 +131,7 @@ def open_sound(data: bytes) -> Any:
 
     if not data:
         raise ValueError("the file has zero bytes")
-    promised = max(wav_length(data), mp3_length(data), ogg_length(data))
+    promised = promised_bytes(data)
     if len(data) < promised:
         raise ValueError(f"the sound is cut off: {len(data):,} of {promised:,} bytes")
     try:
@@ -152,32 +145,6 @@ def open_sound(data: bytes) -> Any:
         container.close()
         raise ValueError("the sound is in a format that FFmpeg does not know")
     return container
-
-
-def wav_length(data: bytes) -> int:
-    """Bytes of a WAV file by its header, which FFmpeg corrects in silence; else 0."""
-    length = int.from_bytes(data[4:8], "little") if data.startswith(b"RIFF") else 0
-    return 0 if length >= UNKNOWN_LENGTH else length
-
-
-def mp3_length(data: bytes) -> int:
-    """Bytes of an MP3 file by its first frame, at which FFmpeg only wonders; else 0."""
-    start = 0
-    if data.startswith(b"ID3"):  # a title before it, whose length has seven bits a byte
-        start = 10 + sum(byte << 7 * at for at, byte in enumerate(data[9:5:-1]))
-    found = MP3_LENGTH.match(data, start)
-    length = int.from_bytes(found["bytes"]) if found else 0
-    return start + length if 0 < length < UNKNOWN_LENGTH else 0
-
-
-def ogg_length(data: bytes) -> int:
-    """Bytes of an Ogg file up to the end of its last page, which FFmpeg leaves out; else 0."""
-    if not data.startswith(OGG_PAGE):
-        return 0
-    last = data.rindex(OGG_PAGE)
-    lengths = last + OGG_HEADER
-    start = lengths + int.from_bytes(data[lengths - 1 : lengths])
-    return start + sum(data[lengths:start])
 
 
 def resampled(container: Any, sampling_rate: int) -> Iterator[Samples]:

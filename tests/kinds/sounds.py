@@ -9,6 +9,7 @@ from tasks.kinds.audio import Samples
 
 LOSSLESS = {"wav": "pcm_s16le", "flac": "flac"}
 CODECS = LOSSLESS | {"ogg": "libopus", "mp3": "libmp3lame", "mp4": "aac", "adts": "aac"}
+CODECS |= {"webm": "libopus"}
 
 
 def tone(seconds: float, sampling_rate: int, hertz: float = 440.0) -> Samples:

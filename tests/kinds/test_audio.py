@@ -1,6 +1,7 @@
 """Sound as it lies about in the world becomes mono float32 samples, or a reason why not."""
 
 import struct
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -103,6 +104,18 @@ def test_a_sound_that_ends_too_early_is_no_shorter_sound() -> None:
     damaged = whole[:-12_000] + bytes(6_000) + whole[-6_000:]
     with pytest.raises(ValueError, match=r"ends after|corrupt"):
         decode_audio(damaged, RATE)
+
+
+def test_a_webm_file_that_is_cut_off_is_no_shorter_sound() -> None:
+    whole = encoded([tone(3, RATE)], RATE, "webm")
+    assert len(decode_audio(whole, RATE)) == 3 * RATE
+    for end in (-1, len(whole) // 2):
+        for read in (seconds_of, partial(decode_audio, sampling_rate=RATE)):
+            with pytest.raises(ValueError, match="the sound is cut off: "):
+                read(whole[:end])
+    start = whole.index(b"\x18\x53\x80\x67") + 4
+    as_it_came = whole[:start] + b"\x01" + b"\xff" * 7 + whole[start + 8 :]
+    assert len(decode_audio(as_it_came, RATE)) == 3 * RATE
 
 
 def test_a_wav_file_from_a_pipe_has_no_length() -> None:
