@@ -113,9 +113,9 @@ def materialize_rows(
     Returns:
         As `run_attempts`.
     """
-    planned.hold()
+    patiently(planned, deadline, planned.hold)
     tried, attempt = 0, after
-    first = plan_materializing_run(planned)
+    first = patiently(planned, deadline, lambda: plan_materializing_run(planned))
     if first is not None:
         get_run_logger().info("rows are kept in %s.state", first.spec.sink.path)
         try:

@@ -21,6 +21,7 @@ from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import output_of
 from tasks.scheduled import at_time
 from tasks.spec import BatchInferenceSpec
+from tasks.timeouts import at_output
 
 
 @dataclass(frozen=True)
@@ -86,10 +87,12 @@ def look_at(portion: Portion, fingerprints: dict[str, str]) -> OutputStatus:
     Raises:
         InvalidSpec: a new version is needed, which would drop what nobody asked to be dropped; or
             none is, and the output that is published was removed.
+        Unreachable: the output's storage does not answer.
     """
     spec = portion.spec
     storage, output = output_of(spec)
-    seen = bring_up_to_date(storage, ledger_of(spec), output)
+    with at_output(spec):
+        seen = bring_up_to_date(storage, ledger_of(spec), output)
     inputs_storage, inputs = list_inputs(spec.source)
     is_outdated = is_of_another(spec, seen, fingerprints)
     replaces = is_outdated or spec.sink.mode == "replace"

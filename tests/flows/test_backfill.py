@@ -14,7 +14,7 @@ from flows import backfill as backfills
 from flows.backfill import backfill
 from flows.batch_inference import batch_inference, plan_after_unfinished
 from tasks import lineage, output_status
-from tasks.errors import InputNotFound, InvalidSpec, StageFailed, UnfinishedRun
+from tasks.errors import InputNotFound, InvalidSpec, StageFailed, UnfinishedRun, Unreachable
 from tasks.ledgers import ledger_of
 from tasks.periods import Portion
 from tasks.plan import PlannedRun
@@ -300,3 +300,14 @@ def test_a_mode_that_replaces_is_done_when_nothing_has_changed(daily: Path) -> N
     spec = daily_spec(daily, sink=sink)
     assert told(backfill(spec, *RANGE)) == ["published, 10 rows written"] * 3
     assert told(backfill(spec, *RANGE)) == ["up to date, 1 input skipped"] * 3
+
+
+def test_a_storage_that_is_away_is_said_to_be(daily: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: object) -> None:
+        raise ConnectionError("no route to it")
+
+    monkeypatch.setattr(output_status, "bring_up_to_date", away)
+    with pytest.raises(
+        Unreachable, match=r"sink\.path: the storage does not answer.*\n.*stopped at"
+    ):
+        backfill(daily_spec(daily), *RANGE)

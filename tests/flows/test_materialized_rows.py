@@ -237,6 +237,21 @@ def test_only_what_is_new_or_changed_is_prepared(numbers: Path) -> None:
     assert handed(numbers, "steps") > 2 * prepared, "other steps take nothing from these"
 
 
+def test_a_storage_that_is_away_as_kept_rows_are_looked_for_is_waited_for(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = iter([ConnectionError("no route to it")])
+
+    def look(planned: PlannedRun) -> Any:
+        if error := next(looks, None):
+            raise error
+        return plan_materializing_run(planned)
+
+    monkeypatch.setattr(attempts, "plan_materializing_run", look)
+    assert batch_inference(cut_spec(numbers))["published"]
+    assert next(looks, None) is None
+
+
 def test_what_was_kept_and_is_gone_is_prepared_again(numbers: Path) -> None:
     batch_inference(cut_spec(numbers))
     prepared = handed(numbers, "steps")
