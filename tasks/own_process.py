@@ -5,7 +5,9 @@ one replica on the memory that the machine has.
 """
 
 import os
+import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, requires, version
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -14,6 +16,9 @@ from tasks.errors import InvalidSpec, shown
 from tasks.kinds.clusters import InlineCluster
 from tasks.machine import GIB, memory
 from tasks.spec import BatchInferenceSpec
+
+RAYS_FILES = 64 << 20
+"""Bytes of logs and sockets, of a short run."""
 
 
 def lacking_here(spec: BatchInferenceSpec) -> dict[str, object]:
@@ -66,6 +71,27 @@ def refuse_lacking(spec: BatchInferenceSpec) -> None:
         *others, (field, value) = lacking.items()
         also = "".join(f"{name}: {shown(given)}, " for name, given in others)
         raise InvalidSpec.at(f"{also}{field}", value, problem)
+
+
+def refuse_full_disk(spec: BatchInferenceSpec) -> None:
+    """See that a Ray of the job's own has room for its files.
+
+    It would wait half a minute for one that nobody could write, in each attempt.
+
+    Raises:
+        InvalidSpec: names the variable that says where they lie, and the folder.
+    """
+    given = {**os.environ, **spec.environment.env_vars}
+    variable = "TMPDIR" if "RAY_TMPDIR" not in given else "RAY_TMPDIR"
+    folder = given.get(variable, os.path.join(os.sep, "tmp"))  # as Ray itself looks for it
+    with suppress(OSError):  # Ray makes a folder that is not there
+        free = shutil.disk_usage(folder).free
+        if free < RAYS_FILES:
+            problem = (
+                f"has {free >> 20} MiB left, and Ray keeps its logs there, and rows that do not "
+                "fit into memory: make room, or set RAY_TMPDIR to a folder that has"
+            )
+            raise InvalidSpec.at(variable, folder, problem)
 
 
 def packages_lacking(spec: BatchInferenceSpec) -> list[str]:

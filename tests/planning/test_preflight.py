@@ -1,12 +1,14 @@
 """What is looked at before anything is started."""
 
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.xgboost import XGBoostModel
-from tasks.planning.preflight import check_code
+from tasks.planning.preflight import check_cluster, check_code
 from tests.flows.conftest import spec_of
 
 
@@ -21,3 +23,27 @@ def test_a_spec_of_another_machine_needs_no_folder_where_no_code_is_the_users(
         check_code(spec)
     model = XGBoostModel(path="model.json", columns=["x"])
     assert check_code(spec.model_copy(update={"model": model})) == "none"
+
+
+@pytest.mark.parametrize("variable", ["TMPDIR", "RAY_TMPDIR"])
+def test_a_ray_of_its_own_wants_room_for_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    """Else it waits half a minute for one that it cannot write, in each of five attempts."""
+    usage, full = shutil.disk_usage, tmp_path / "full"
+    full.mkdir()
+    monkeypatch.delenv("RAY_TMPDIR", raising=False)
+    monkeypatch.setenv(variable, str(full))
+    monkeypatch.setattr(
+        shutil,
+        "disk_usage",
+        lambda folder: SimpleNamespace(free=5 << 20) if folder == str(full) else usage(folder),
+    )
+    spec = spec_of(tmp_path, cluster={"kind": "local"})
+    with pytest.raises(InvalidSpec, match=rf"^{variable}: .*full' has 5 MiB left, .* RAY_TMPDIR"):
+        check_cluster(spec)
+    elsewhere = {"env_vars": {"RAY_TMPDIR": str(tmp_path)}}
+    assert check_cluster(spec_of(tmp_path, cluster={"kind": "local"}, environment=elsewhere))
+    check_cluster(spec_of(tmp_path))  # inline
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path / "not there yet"))
+    assert check_cluster(spec)
