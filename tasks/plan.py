@@ -10,6 +10,7 @@ from tasks.kinds.models import Model
 from tasks.lease import hold
 from tasks.ledgers import ledger_of
 from tasks.planning.call import Call
+from tasks.planning.notes import notes_of
 from tasks.planning.output_as_found import refuse_unknown
 from tasks.planning.output_trial import try_output
 from tasks.planning.preflight import check_spec
@@ -170,7 +171,7 @@ def find_plan(spec: BatchInferenceSpec, options: RunOptions, *, save: bool) -> P
             plan = call.settle(plan, run, run_key, save=save)
         elif save:
             call.end_without_inputs(run, old)
-        notes = call.notes if len(plan.shards) or not options.redrive else []
+        notes = notes_of(call) if len(plan.shards) or not options.redrive else []
         grows = spec.sink.takes_new_columns
         rows_before = rows_settled(call.storage, run, plan, takes_new_columns=grows)
     return PlannedRun(

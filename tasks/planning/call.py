@@ -6,12 +6,10 @@ from functools import cached_property
 
 from tasks.lease import hold, holder_of
 from tasks.ledgers import ledger_of
-from tasks.planning import baselines, reader_settings
 from tasks.planning.baselines import last_runs
 from tasks.planning.config import (
     config_digests,
     digest,
-    notes_of_redrive,
     refuse_other_config,
 )
 from tasks.planning.config_parts import differing_parts
@@ -20,11 +18,6 @@ from tasks.planning.new_inputs import NewInputs, refuse_loss_of_times
 from tasks.planning.output_as_found import (
     refuse_emptied,
     refuse_older,
-    rows_of_another_name,
-    rows_of_others,
-    rows_taken_away,
-    rows_within_others,
-    state_on_another_disk,
 )
 from tasks.planning.reader_settings import refuse_other_rows
 from tasks.planning.redrive import SetAside
@@ -125,35 +118,6 @@ class Call(AtOutput):
         """Refuse gates of which it is known that they will have nothing to compare with."""
         if not self.options.redrive:
             last_runs(self.spec, self.seen)
-
-    @property
-    def notes(self) -> list[str]:
-        """What whoever runs it should know of what is published already."""
-        if self.options.redrive:
-            return notes_of_redrive(self.seen, self.configs, self.differs)
-        said = []
-        if self.later_time:
-            said.append(
-                f"nothing is published: {self.spec.sink.path} has the rows of the scheduled time "
-                f"{self.later_time}, which is later, and by sink.mode: replace each takes the "
-                "place of the one before; --replace-output puts this one's there all the same"
-            )
-        if not self.replaces:
-            said += rows_of_another_name(self.seen, self.spec.name)
-            said += rows_taken_away(self.storage, self.output, self.seen)
-            said += reader_settings.notes(self.seen, self.spec.source)
-        kept = self.spec.stages.preprocess
-        if kept.path and not kept.materialize:
-            said.append("stages.preprocess.path: no rows are kept there without materialize: true")
-        if not self.seen.version:
-            said += rows_of_others(self.storage, self.output, self.spec.sink.suffix)
-            said += rows_within_others(self.storage, self.output)
-            said += state_on_another_disk(self.storage, self.output)
-        said += [
-            f"run {run_id}, which another spec or other code began, has done no row and is given up"
-            for run_id in self.without_rows
-        ]
-        return [*said, *baselines.notes(self.spec, self.seen)]
 
     def refuse_loss_of_times(self) -> None:
         """Refuse to replace what several scheduled times have published by the rows of one.
