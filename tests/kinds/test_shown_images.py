@@ -132,6 +132,8 @@ def test_what_fits_nothing_is_refused(kind: Any) -> None:
             kind.model_validate(given)
     model = kind.model_validate({**named, "image_column": "photo", "prompt": "?"})
     assert model.input_columns == ["photo"]
+    without = kind.model_validate(named)
+    assert (model.takes_encoded_media, without.takes_encoded_media) == (True, False)
     with pytest.raises(InvalidSpec, match=r"model\.image_column: 'photo' holds int64"):
         model.refuse_types(pa.schema([("photo", pa.int64())]))
     made = faked(model).predictor(Placement())(pa.table({"photo": [b"x"]}))
@@ -140,6 +142,7 @@ def test_what_fits_nothing_is_refused(kind: Any) -> None:
 
 def test_vllm_is_handed_the_same_messages() -> None:
     model = VllmModel(name_or_path="some/model", image_column="photo", prompt="?")
+    assert (model.rows_per_call, VllmModel(name_or_path="some/model").rows_per_call) == (128, 1024)
     file = encoded("PNG")
     rows = pa.table({ROW: pa.array([1, 2], pa.int64()), "photo": [file, b"none"]})
     with vllm_stand_in() as engine:

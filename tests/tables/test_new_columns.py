@@ -19,7 +19,7 @@ from tasks.kinds.sinks import ParquetSink
 from tasks.plan import PlannedRun, make_plan
 from tasks.previewing import staged_rows, trial_of
 from tasks.publish import publish_planned
-from tasks.published import published_rows
+from tasks.published import published_rows, rows_set_aside
 from tasks.reporting.estimate import full_run
 from tasks.run import left_to_do, next_attempt
 from tasks.run_options import RunOptions
@@ -136,6 +136,30 @@ def test_so_does_one_of_files_of_text(tmp_path: Path, kind: str, files: str) -> 
     assert run(spec, replace_output=True) == 5
     assert rows_of(spec, "id", "label") == expected
     assert sorted(published_rows(spec)["more"].drop_null().to_pylist()) == [7]
+
+
+@pytest.mark.parametrize("kind", ["delta"])
+def test_a_file_of_text_without_what_is_needed_is_set_aside_alone(
+    tmp_path: Path, kind: str
+) -> None:
+    """Without a key nothing could be published, and nothing should be predicted on no feature."""
+    import xgboost
+
+    one = xgboost.DMatrix(np.eye(1), [1], feature_names=["x"])
+    xgboost.train({}, one, 1).save_model(tmp_path / "m.ubj")
+    made = job(tmp_path, kind, mode="upsert", key=["id"]).as_json()
+    source = {"kind": "csv", "path": str(tmp_path / "in")}
+    made |= {"source": source, "errors": {"max_rejected_fraction": 0.9}}
+    made["model"] = {"kind": "xgboost", "path": str(tmp_path / "m.ubj"), "columns": ["x"]}
+    spec = BatchInferenceSpec.model_validate(made)
+    for at, text in enumerate(["id,x,label\n1,0.5,a", "id,x\n2,0.5", "x\n0.5", "id,label\n4,b"]):
+        (tmp_path / f"in/{at}.csv").write_text(text)
+    run(spec)
+    assert rows_of(spec, "id", "label") == [(1, "a"), (2, None)]
+    reasons = [row["error_message"] for row in rows_set_aside(spec)]
+    assert [each.split(",")[0] for each in reasons] == [
+        "the header lacks 'id'", "the header lacks 'x'",
+    ]  # fmt: skip
 
 
 def test_without_leave_a_plan_names_the_ways_out(tmp_path: Path, kind: str) -> None:

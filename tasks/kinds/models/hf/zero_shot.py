@@ -1,7 +1,7 @@
 """Images by words: the label whose text lies nearest in the space that texts and images share."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,8 @@ from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.runtimes.runtime_used import Runtime
 from tasks.kinds.models.vision.running import image_run
 
+Batch: TypeAlias = tuple[Index, dict[str, Any]]
+"""Which rows, and what the model is called with."""
 EMBEDS_TEXTS: Task = "feature-extraction"
 ALIKE = 0.02
 """Of the largest score, between ours and the model's own, in half precision too."""
@@ -34,8 +36,8 @@ def classify_by_words(
     """
     model = checkpoint.model("AutoModel", placement)
     inputs = ImageInputs(checkpoint, placement, torch_dtype(placement))
-    words = words_of(model, checkpoint, placement, options.label_texts)
-    words.refuse_other_scores(model, inputs.blank(), checkpoint.name)
+    words, some = words_of(model, checkpoint, placement, options.label_texts)
+    words.refuse_other_scores(model, some, inputs.blank(), checkpoint.name)
 
     def forward_of(model: Any) -> Forward:
         return joint.features_forward(model, "image", HuggingFaceOptions())
@@ -64,10 +66,8 @@ def check_model(checkpoint: Checkpoint) -> None:
 
 @dataclass(frozen=True)
 class Words:
-    """Texts as the model reads them, and how near an image is to each."""
+    """Texts in the space of images, and how near an image is to each."""
 
-    some: tuple[Index, dict[str, Any]]
-    """A batch of them, as the model is called with it."""
     vectors: Any
     """(texts, numbers), each of length 1."""
     scale: Any
@@ -87,15 +87,23 @@ class Words:
         logits = self.logits(images)
         return logits.sigmoid() if self.one_by_one else logits.softmax(-1)
 
-    def refuse_other_scores(self, model: Any, blank: dict[str, Any], name: str) -> None:
+    def refuse_other_scores(
+        self, model: Any, some: Batch, blank: dict[str, Any], name: str
+    ) -> None:
         """See that the model's own scores of a blank image are ours.
+
+        Args:
+            model: that is asked.
+            some: of the texts.
+            blank: the image.
+            name: of the checkpoint.
 
         Raises:
             InvalidSpec: they are not.
         """
         import torch
 
-        index, arguments = self.some
+        index, arguments = some
         with torch.inference_mode():
             own = model(**arguments, **blank).logits_per_image.float()
             image = joint.features_forward(model, "image", HuggingFaceOptions())(blank)
@@ -107,8 +115,10 @@ class Words:
             raise InvalidSpec.at("model.name_or_path", name, problem)
 
 
-def words_of(model: Any, checkpoint: Checkpoint, placement: Placement, texts: list[str]) -> Words:
-    """Texts, embedded by the model."""
+def words_of(
+    model: Any, checkpoint: Checkpoint, placement: Placement, texts: list[str]
+) -> tuple[Words, Batch]:
+    """Texts, embedded by the model; and some of them as it is called with them."""
     import torch
 
     options = HuggingFaceOptions(prefix="")
@@ -121,10 +131,7 @@ def words_of(model: Any, checkpoint: Checkpoint, placement: Placement, texts: li
         order = np.argsort(np.concatenate([index for index, _ in batches]))
         vectors = torch.nn.functional.normalize(vectors, dim=-1)[order]
         no_bias = torch.zeros(1, device=vectors.device)
-        return Words(
-            batches[0],
-            vectors,
-            model.logit_scale.float().exp(),
-            getattr(model, "logit_bias", no_bias).float(),
-            model.config.model_type.startswith("siglip"),
-        )
+        scale = model.logit_scale.float().exp()
+        bias = getattr(model, "logit_bias", no_bias).float()
+        one_by_one = model.config.model_type.startswith("siglip")
+        return Words(vectors, scale, bias, one_by_one), batches[0]
