@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import cache
 from itertools import takewhile
-from threading import Event, Thread, current_thread, main_thread
+from threading import Event, Lock, Thread, current_thread, main_thread
 from uuid import UUID
 
 from prefect.client.orchestration import get_client
@@ -98,21 +98,24 @@ def heeding_cancellation(spec: BatchInferenceSpec, flow_runs: tuple[str, ...]) -
     if not flow_runs:
         yield
         return
-    over, is_signalled = Event(), in_main_thread()
+    over, stopping, is_signalled = Event(), Lock(), in_main_thread()
 
     def watch() -> None:
         while not over.wait(LOOK_EVERY_SECONDS):
             with suppress(Exception):  # server or storage may be away: the next look counts
                 # Again and again: its next job may not be there yet.
                 if are_to_end(flow_runs, is_signalled):
-                    stop_jobs(spec, flow_runs[0])
+                    with stopping:
+                        if not over.is_set():
+                            stop_jobs(spec, flow_runs[0])
 
     # Prefect knows by the context which server it is.
     Thread(target=copy_context().run, args=(watch,), daemon=True).start()
     try:
         yield
     finally:
-        over.set()
+        with stopping:  # after the block nothing is written: a preview then deletes its output
+            over.set()
 
 
 def refuse_cancelled(flow_runs: tuple[str, ...]) -> None:

@@ -1,6 +1,7 @@
 """Flow runs that somebody cancels in Prefect and that no worker would end."""
 
 import atexit
+import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -23,6 +24,8 @@ from flows.cancellation import STARTED_FOR
 from flows.preview import preview
 from flows.search import search
 from tasks.errors import InvalidSpec, RunStopped
+from tasks.running_jobs import stop_jobs
+from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import published, spec_of
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
@@ -70,6 +73,26 @@ def test_a_cancelled_preview_stops_and_leaves_nothing(numbers: Path) -> None:
         preview.with_options(on_running=begun)(spec_of(numbers, model=SLOW), rows=400)
     assert now_of(runs[0]) == ("Cancelled", "stopped")
     assert list(numbers.parent.rglob("previews/*/*")) == []
+
+
+def test_nobody_tells_a_preview_to_stop_any_more_once_it_deletes_what_it_has_left(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else that word comes between its folder's last file and the folder."""
+    begun, ended = list[str](), list[str]()
+
+    def stop_slowly(spec: BatchInferenceSpec, flow_run: str) -> None:
+        begun.append(flow_run)
+        stop_jobs(spec, flow_run)
+        time.sleep(1)
+        ended.append(flow_run)
+
+    monkeypatch.setattr("flows.cancellation.stop_jobs", stop_slowly)
+    monkeypatch.setattr("flows.preview.clear_away", lambda _: at_the_end.append(len(ended)))
+    at_the_end = list[int]()
+    with pytest.raises(RunStopped):
+        preview.with_options(on_running=[cancel_it])(spec_of(numbers, model=SLOW), rows=400)
+    assert set(at_the_end) == {len(begun)}  # Prefect has it deleted once more
 
 
 def test_a_cancelled_search_is_not_cancelling_for_ever(numbers: Path) -> None:
