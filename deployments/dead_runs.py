@@ -10,7 +10,7 @@ from tasks.counted import counted
 
 FLOWS = ["batch-inference", "redrive", "backfill"]
 """They publish: one that has died is started again, and somebody is told of one that fails."""
-ALL_FLOWS = [*FLOWS, "preview", "search"]
+ALL_FLOWS = [*FLOWS, "preview", "verify", "search"]
 """With those that a person waits for, who starts them again or does not."""
 ENDS = ["Completed", "Failed", "Cancelled", "Crashed"]
 SUSPENDED = "Suspended"

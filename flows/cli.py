@@ -85,6 +85,33 @@ def preview(
 
 
 @app.command()
+def verify(
+    spec_file: SpecFile,
+    rows: Annotated[int, typer.Option(help="How many rows.")] = 64,
+    accept: Annotated[
+        bool, typer.Option(help="Where all come out the same, have runs go on under this config.")
+    ] = False,
+    tolerance: Annotated[
+        float, typer.Option(help="Of floats, as a share of a value above 1.")
+    ] = 1e-4,
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="On the spec's cluster; else in this process.")
+    ] = False,
+    set_: Set = None,
+    scheduled_time: ScheduledTime = None,
+    as_json: AsJson = False,
+) -> None:
+    """Predict published rows again, publish nothing: see whether they come out the same.
+
+    Exit code 3 where they do not.
+    """
+    from flows.flow_commands import call_verify
+
+    options = {"rows": rows, "accept": accept, "tolerance": tolerance, "on_cluster": cluster}
+    call_verify(spec_file, set_, scheduled_time, as_json, **options)
+
+
+@app.command()
 def redrive(
     spec_file: SpecFile,
     set_: Set = None,

@@ -1,4 +1,4 @@
-"""What the verbs do that start a flow: run, preview, redrive, backfill and search."""
+"""What the verbs do that start a flow: run, preview, verify, redrive, backfill and search."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -136,6 +136,41 @@ def call_preview(
         print_json(found)
     if reasons := found["would_be_held_back"]:
         raise HeldBack(f"a run of such rows would publish nothing: {'; '.join(reasons)}")
+
+
+def call_verify(
+    spec_file: Path,
+    overrides: list[str] | None,
+    scheduled_time: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Predict published rows again and print what came of it.
+
+    Args:
+        spec_file: what runs do.
+        overrides: changes of it.
+        scheduled_time: what placeholders in paths stand for, as it was written; None: now.
+        as_json: whether to end with the figures as one line of JSON.
+        options: the flow's other parameters.
+    """
+    from flows.printing import print_verified
+    from flows.server_away import call
+    from flows.verify import verify
+    from tasks.verifying.sample import trial_to_verify
+
+    spec, time_then = load_spec(spec_file, overrides), time_meant(scheduled_time)
+    warn_of_no_use(spec, scheduled_time)
+    on_cluster = options["on_cluster"]
+    check_spec(
+        trial_to_verify(at_time(spec, time_then), options["rows"], "check", on_cluster=on_cluster)
+    )
+    imports = () if on_cluster else spec.model.slow_imports
+    with at_terminal(imports, stopped="stopped; nothing was published"):
+        found = call(verify, spec, scheduled_time=time_then, **options)
+    print_verified(results, found)
+    if as_json:
+        print_json(found)
 
 
 def call_search(

@@ -11,7 +11,8 @@ BatchInferenceError
 │   ├── HeldBack               nothing was published, on purpose         exit 3
 │   │   ├── ErrorBudgetExceeded
 │   │   ├── GateFailed         what was predicted is kept; --accept publishes it
-│   │   └── KeysRepeated       two rows of a run have the same key
+│   │   ├── KeysRepeated       two rows of a run have the same key
+│   │   └── PredictionsDiffer  published rows come out otherwise
 │   ├── RunStopped             somebody stopped the job
 │   ├── RunTimedOut            the run took longer than timeouts.run_seconds
 │   └── OutputHeld             another run holds the output              exit 4
@@ -147,6 +148,10 @@ class ErrorBudgetExceeded(HeldBack):
 
 class GateFailed(HeldBack):
     """A gate of the spec does not let the run's rows pass."""
+
+
+class PredictionsDiffer(HeldBack):
+    """Published rows, predicted again, come out otherwise."""
 
 
 class KeysRepeated(HeldBack):

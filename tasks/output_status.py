@@ -11,6 +11,7 @@ from tasks.kinds.sources.listing import leads_to, list_inputs
 from tasks.ledgers import ledger_of
 from tasks.periods import Portion
 from tasks.planning.config import config_digests, other_config
+from tasks.planning.equal_configs import equals_of
 from tasks.planning.new_inputs import published_paths, unpublished
 from tasks.planning.output_as_found import is_emptied, refuse_emptied, rows_taken_away
 from tasks.planning.reader_settings import notes, other_rows
@@ -127,10 +128,8 @@ def left_published(portion: Portion, fingerprints: dict[str, str]) -> tuple[int,
 
 def is_of_another(spec: BatchInferenceSpec, seen: Snapshot, fingerprints: dict[str, str]) -> bool:
     """Whether another model or config made what is published, or it was read in another way."""
-    return (
-        other_config(seen, config_digests(spec, fingerprints, None)) is not None
-        or other_rows(seen, spec.source) is not None
-    )
+    configs = equals_of(*output_of(spec), config_digests(spec, fingerprints, None))
+    return other_config(seen, configs) is not None or other_rows(seen, spec.source) is not None
 
 
 def has_restarted(portion: Portion, flow_run: str) -> bool:

@@ -124,6 +124,12 @@ def measured_where(spec: BatchInferenceSpec, trial: BatchInferenceSpec) -> str:
 
 def staged_rows(planned: PlannedRun) -> pa.Table | None:
     """All rows that a run has recorded, in their order; None where there are none."""
+    rows = staged_with_ids(planned, "__row")
+    return rows and rows.drop_columns("__row")
+
+
+def staged_with_ids(planned: PlannedRun, column: str) -> pa.Table | None:
+    """The same, with their ids as a column more."""
     schema = pinned(planned.storage, planned.run)
     accepted = planned.accepted()
     files = staged_files(planned.run, accepted)
@@ -132,9 +138,9 @@ def staged_rows(planned: PlannedRun) -> pa.Table | None:
     reader = OutputReader(planned.storage, planned.spec.sink, schema, schema.names)
     ids = [file.ids.ids() for record in accepted.records for file in record.files]
     rows = pa.concat_tables(reader.stream(files)).append_column(
-        "__row", pa.concat_arrays([pa.array(each, pa.int64()) for each in ids])
+        column, pa.concat_arrays([pa.array(each, pa.int64()) for each in ids])
     )
-    return rows.sort_by("__row").drop_columns("__row")
+    return rows.sort_by(column)
 
 
 def held_back(planned: PlannedRun, spec: BatchInferenceSpec) -> list[str]:

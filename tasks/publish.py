@@ -7,6 +7,7 @@ from tasks.errors import RowsMissing, RunStopped
 from tasks.kinds.sources.table_reading.carried import GONE
 from tasks.plan import PlannedRun
 from tasks.planning.config import config_digests, model_digest
+from tasks.planning.equal_configs import equals_of
 from tasks.planning.reader_settings import reading_of
 from tasks.protocol.publication import Publication
 from tasks.protocol.publishing import publish
@@ -48,7 +49,8 @@ def publish_planned(planned: PlannedRun) -> int:
     refuse_stopped(planned)
     if schema_hex(planned) != schema:
         raise RowsMissing("a late writer had rows that the output's types do not take: run again")
-    sink, pins = planned.spec.sink, planned.plan.pins
+    sink, fingerprints = planned.spec.sink, planned.plan.pins["fingerprints"]
+    configs = config_digests(planned.spec, fingerprints, planned.options.limit)
     what = Publication(
         run_key=planned.run_key,
         run=planned.run,
@@ -61,7 +63,7 @@ def publish_planned(planned: PlannedRun) -> int:
         amend_rejections=with_history(planned) if planned.plan.redrives else as_they_are,
         keys=keys,
         rows=count_rows(accepted),
-        configs=config_digests(planned.spec, pins["fingerprints"], planned.options.limit),
+        configs=equals_of(planned.storage, planned.output, configs),
         details=details(planned, schema) | judged,
     )
     try:

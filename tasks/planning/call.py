@@ -13,6 +13,7 @@ from tasks.planning.config import (
     refuse_other_config,
 )
 from tasks.planning.config_parts import differing_parts
+from tasks.planning.equal_configs import equals_of
 from tasks.planning.known_types import lasting_columns, refuse_unpublishable
 from tasks.planning.new_inputs import NewInputs, refuse_loss_of_times
 from tasks.planning.output_as_found import (
@@ -102,12 +103,17 @@ class Call(AtOutput):
         """Digests of all that decides a prediction: the one to publish, and earlier releases'."""
         return config_digests(self.spec, self.fingerprints, self.options.limit)
 
+    @cached_property
+    def equal_configs(self) -> tuple[str, ...]:
+        """Those, and the digests of configs that were seen to give the same rows."""
+        return equals_of(self.storage, self.output, self.configs)
+
     def refuse_other_config(self) -> None:
         """Refuse to mix two configs' predictions; a new version has none to mix, a redrive may."""
         if not (self.replaces or self.is_outdone or self.options.redrive):
             refuse_other_rows(self.seen, self.spec.source)
             limit, begun = self.options.limit, self.unfinished.begun
-            refuse_other_config(self.seen, self.configs, limit, self.differs, begun)
+            refuse_other_config(self.seen, self.equal_configs, limit, self.differs, begun)
 
     def differs(self, run_id: str) -> tuple[list[str], list[str]]:
         """In what it differs from the call that planned a run: source and options, and config."""

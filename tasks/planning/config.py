@@ -60,7 +60,7 @@ def model_digest(model: Model, fingerprint: str) -> str:
 
 def refuse_other_config(
     seen: Snapshot,
-    configs: tuple[str, str],
+    configs: tuple[str, ...],
     limit: int | None,
     what_differs: Differences,
     begun: Callable[[], Collection[str]],
@@ -69,7 +69,7 @@ def refuse_other_config(
 
     Args:
         seen: what is published.
-        configs: digests of what is asked for.
+        configs: digests of what is asked for, and of what counts as the same.
         limit: how many rows it stops after, if it does.
         what_differs: of source and options, and of what decides a prediction, from a published
             run's, by its id, as far as that is known.
@@ -88,6 +88,8 @@ def refuse_other_config(
     replace = f"--replace-output{flag}"
     ways = f"`batch-inference backfill SPEC{flag}` (or {replace}) {gives_up}predicts every input "
     ways += "again, or use another sink.path"
+    ways += ". Where it should change no prediction, `batch-inference verify SPEC --accept` sees "
+    ways += "whether published rows come out the same, and has runs go on"
     if limit is not None:
         ways = f"{replace} {gives_up}predicts these rows again, or use another --output"
     raise InvalidSpec(
@@ -97,13 +99,13 @@ def refuse_other_config(
 
 
 def notes_of_redrive(
-    seen: Snapshot, configs: tuple[str, str], what_differs: Differences
+    seen: Snapshot, configs: tuple[str, ...], what_differs: Differences
 ) -> list[str]:
     """What to know where a redrive's rows are of another model or config than the published ones.
 
     Args:
         seen: what is published.
-        configs: digests of what is asked for.
+        configs: digests of what is asked for, and of what counts as the same.
         what_differs: as `refuse_other_config` takes it.
     """
     version = other_config(seen, configs)
@@ -126,7 +128,7 @@ def what_is_other(run_id: str, limit: int | None, what_differs: Differences) -> 
     return f"--limit, {differs}" if limit is not None else differs
 
 
-def other_config(seen: Snapshot, configs: tuple[str, str]) -> int | None:
+def other_config(seen: Snapshot, configs: tuple[str, ...]) -> int | None:
     """The first version of what is published that another model or config made."""
     entries = {v: e for v, e in seen.entries.items() if v >= seen.base}
     return next((v for v, e in entries.items() if e.get("config") not in (None, *configs)), None)

@@ -16,7 +16,7 @@ def notes_of(call: Call) -> list[str]:
     """A sentence for each thing."""
     spec, seen = call.spec, call.seen
     if call.options.redrive:
-        return notes_of_redrive(seen, call.configs, call.differs)
+        return notes_of_redrive(seen, call.equal_configs, call.differs)
     said = []
     if call.later_time:
         said.append(

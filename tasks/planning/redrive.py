@@ -1,4 +1,7 @@
-"""A redrive's work: rows that published runs have set aside, in inputs that are as they were."""
+"""Rows that published runs have done, once more, in inputs that are as they were.
+
+A redrive's are those that were set aside.
+"""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -12,6 +15,7 @@ from tasks.errors import InvalidSpec
 from tasks.planning.archived_inputs import refuse_archived
 from tasks.planning.known_columns import refuse_unknown_columns
 from tasks.planning.reader_settings import WHICH_INPUTS
+from tasks.protocol.ids import RowsByRun
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan
@@ -20,7 +24,7 @@ from tasks.protocol.redrive_shards import (
     PastRun,
     lines_of,
     redrive_plan,
-    runs_with_rows_aside,
+    runs_of,
 )
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import output_of
@@ -57,10 +61,24 @@ class SetAside:
             InvalidSpec: the spec's source is of another kind than theirs, or what one of them
                 has left behind is gone, or inputs have to be restored from an archive first.
         """
+        return cls.of(spec, seen, seen.rows_aside)
+
+    @classmethod
+    def of(cls, spec: BatchInferenceSpec, seen: Snapshot, rows: RowsByRun) -> "SetAside":
+        """Look rows up in the plans of the runs that did them.
+
+        Args:
+            spec: what to do with them.
+            seen: what is published.
+            rows: of published runs.
+
+        Raises:
+            InvalidSpec: as `find` does.
+        """
         storage, output = output_of(spec)
         lines: list[Line] = []
         readers: dict[str, Any] = {}
-        for run, header, own in past_runs(storage, output, seen):
+        for run, header, own in past_runs(storage, output, seen, rows):
             refuse_other_source(spec, header)
             refuse_other_sink(spec, header)
             lines += own
@@ -93,21 +111,21 @@ class SetAside:
 
 
 def past_runs(
-    storage: FsspecStorage, output: OutputFolder, seen: Snapshot
+    storage: FsspecStorage, output: OutputFolder, seen: Snapshot, rows: RowsByRun
 ) -> Iterator[tuple[PastRun, dict[str, Any], list[Line]]]:
-    """The runs that have set rows aside, their headers, and the shards in which they have.
+    """The runs that did some rows, their headers, and the shards in which these are.
 
     Raises:
         InvalidSpec: what one of them left behind is gone.
     """
     try:
-        for run in runs_with_rows_aside(storage, output, seen):
+        for run in runs_of(storage, output, seen, rows):
             header = json.loads(storage.read(output.run(run.run_id).header))
             yield run, header, lines_of(run)
     except FileNotFoundError as error:
         raise InvalidSpec(
-            f"the plan, the records or the spec of a run that has set rows aside are gone "
-            f"({error}): the rows cannot be found again; --replace-output predicts every input anew"
+            "the plan, the records or the spec of a run that has done the rows are gone "
+            f"({error}): they cannot be found again; --replace-output predicts every input anew"
         ) from error
 
 
@@ -115,7 +133,7 @@ def refuse_other_source(spec: BatchInferenceSpec, header: dict[str, Any]) -> Non
     """Raise InvalidSpec where a run has read its inputs in another way than the spec would."""
     run_id, kind = header["run_id"], header["spec"]["source"]["kind"]
     if kind != spec.source.kind:
-        problem = f"cannot read what run {run_id} has set aside: its source is {kind}"
+        problem = f"cannot read the rows of run {run_id}: its source is {kind}"
         raise InvalidSpec.at("source.kind", spec.source.kind, problem)
     try:
         then = type(spec.source).model_validate(header["spec"]["source"])
@@ -127,7 +145,7 @@ def refuse_other_source(spec: BatchInferenceSpec, header: dict[str, Any]) -> Non
         was, now = getattr(then, name), getattr(spec.source, name)
         if was != now:
             problem = f"was {was!r} in run {run_id}, and by it rows or columns are others than"
-            way_out = "those set aside: set it back for the redrive, or --replace-output"
+            way_out = "its own: set it back for this, or predict all anew with --replace-output"
             raise InvalidSpec.at(f"source.{name}", now, f"{problem} {way_out}")
 
 
@@ -138,7 +156,7 @@ def refuse_other_sink(spec: BatchInferenceSpec, header: dict[str, Any]) -> None:
         was = then.get(name, type(spec.sink).model_fields[name].default)
         if was != now[name]:
             problem = f"was {was!r} in run {header['run_id']}, in whose output the rows are to be:"
-            way_out = "set it back for the redrive, or predict all anew with --replace-output"
+            way_out = "set it back for this, or predict all anew with --replace-output"
             raise InvalidSpec.at(f"sink.{name}", now[name], f"{problem} {way_out}")
 
 

@@ -55,6 +55,11 @@ class OutputFolder:
         return f"{self.state}/batch_limits"
 
     @property
+    def equal_configs(self) -> str:
+        """Which configs have been seen to give the same rows, a JSON file each time."""
+        return f"{self.state}/equal_configs"
+
+    @property
     def runs(self) -> str:
         """One folder a run."""
         return f"{self.state}/runs"

@@ -1,4 +1,4 @@
-"""Rows that published runs have set aside, as the plan of a run that does them again."""
+"""Rows of published runs, as a rule such as they have set aside, as a plan that does them again."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.protocol.ids import IdRuns, Ids, row_of, shard_of
+from tasks.protocol.ids import IdRuns, Ids, RowsByRun, row_of, shard_of
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import REDRIVE_SCHEMA, SHARD_SCHEMA, Plan, name_of, read_plan
@@ -25,7 +25,7 @@ Line = dict[str, Any]
 
 @dataclass(frozen=True)
 class PastRun:
-    """A published run that has set rows aside."""
+    """A published run that has done rows which are to be done again."""
 
     storage: Storage
     folder: RunFolder
@@ -63,18 +63,23 @@ class PastRun:
             raise FileNotFoundError(gone) from None
 
 
-def runs_with_rows_aside(
-    storage: Storage, output: OutputFolder, seen: Snapshot
+def runs_of(
+    storage: Storage, output: OutputFolder, seen: Snapshot, by_run: RowsByRun
 ) -> Iterator[PastRun]:
-    """All runs that rows in the quarantine are of.
+    """All runs that some rows are of.
 
     Their plans are looked up by name: an entry says where a plan lay when it was published, and
     the output may have been moved since.
 
+    Args:
+        storage: of the output.
+        output: its folders.
+        seen: what is published.
+        by_run: the rows.
+
     Raises:
         FileNotFoundError: a run's plan is gone.
     """
-    by_run = seen.rows_aside
     entries = {entry["run_id"]: entry for entry in seen.entries.values()}
     published = published_shards(seen, by_run)
     for run_id, aside in sorted(by_run.items()):

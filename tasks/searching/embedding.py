@@ -10,9 +10,11 @@ from tasks.kinds.models import Model
 from tasks.kinds.models.model import Placement
 from tasks.machine import cores
 from tasks.planning.config import model_digest
+from tasks.planning.equal_configs import equals_of
 from tasks.planning.preflight import check_code, check_model
 from tasks.protocol.batch import ROW
 from tasks.protocol.ledger import Snapshot
+from tasks.ray_job.job import output_of
 from tasks.searching.published import PublishedVectors
 from tasks.searching.query import MediaQuery, Query, VectorQuery, shortened
 from tasks.searching.scoring import Vector, unit
@@ -65,9 +67,10 @@ def refuse_other_model(spec: BatchInferenceSpec, seen: Snapshot) -> None:
         InvalidSpec: says which version another model made, and the ways out.
     """
     ours = model_digest(spec.model, spec.model.fingerprint())
+    equal = equals_of(*output_of(spec), [ours])
     live = {file.run_id for file in seen.files.values()}
     for version, entry in seen.entries.items():
-        if entry["run_id"] in live and entry.get("model_digest") != ours:
+        if entry["run_id"] in live and entry.get("model_digest") not in equal:
             raise InvalidSpec(
                 f"the spec's model is not the one that made the vectors of version {version} (run "
                 f"{entry['run_id']}): give the spec that made them, or a vector as query; where "

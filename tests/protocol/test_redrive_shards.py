@@ -22,7 +22,7 @@ from tasks.protocol.redrive_shards import (
     PastRun,
     lines_of,
     published_shards,
-    runs_with_rows_aside,
+    runs_of,
 )
 from tests.protocol.bench import Bench, encode, in_memory, on_disk
 from tests.simulation.writing import drop_rows, table_of
@@ -41,7 +41,7 @@ def test_an_output_may_be_moved_with_its_state(tmp_path: Path) -> None:
     publish_runs(on_disk(before), "ab", "c")
     shutil.move(before, after)
     moved = on_disk(after)
-    runs = [*runs_with_rows_aside(moved.storage, moved.output, moved.ledger.look())]
+    runs = [*runs_of(moved.storage, moved.output, seen := moved.ledger.look(), seen.rows_aside)]
     assert [run.run_id for run in runs] == ["run-a", "run-b"]
     assert [line["path"] for run in runs for line in lines_of(run)] == ["a", "b"]
 
@@ -60,7 +60,7 @@ def test_files_are_gone_through_once_for_all_runs(monkeypatch: pytest.MonkeyPatc
         return of_json(text)
 
     monkeypatch.setattr(redrive_shards, "published_shards", look)
-    runs = runs_with_rows_aside(bench.storage, bench.output, seen)
+    runs = runs_of(bench.storage, bench.output, seen, seen.rows_aside)
     assert [run.published for run in runs] == [{0}] * 3
     assert len(looks) == 1
     monkeypatch.setattr(IdRuns, "of_json", staticmethod(parse))
@@ -114,7 +114,7 @@ def test_only_a_file_that_nobody_could_read_is_read_again_as_a_whole() -> None:
     publish(bench.storage, bench.ledger, bench.output, what)
     seen = bench.ledger.look()
     assert not seen.files
-    (run,) = runs_with_rows_aside(bench.storage, bench.output, seen)
+    (run,) = runs_of(bench.storage, bench.output, seen, seen.rows_aside)
     wholes = {line["path"]: line["whole"] for line in lines_of(run)}
     assert wholes == {"unread": True, "filtered": False, "superseded": False}
 

@@ -23,7 +23,7 @@ from tasks.protocol.plan_file import (
 from tasks.protocol.publication import Publication
 from tasks.protocol.publishing import publish
 from tasks.protocol.records import load_records
-from tasks.protocol.redrive_shards import lines_of, redrive_plan, runs_with_rows_aside
+from tasks.protocol.redrive_shards import lines_of, redrive_plan, runs_of
 from tasks.ray_job.opening import Todo, todo_of
 from tests.simulation.inputs import Inputs
 from tests.simulation.world import Actor, Violation, World
@@ -248,7 +248,7 @@ class Redriver(Orchestrator):
         return "d"
 
     def plan(self, old: Plan | None, seen: Snapshot) -> Plan | None:
-        runs = runs_with_rows_aside(self.world.storage, OUTPUT, seen)
+        runs = runs_of(self.world.storage, OUTPUT, seen, seen.rows_aside)
         try:
             lines = [line for run in runs for line in lines_of(run)]
         except FileNotFoundError as error:

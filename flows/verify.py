@@ -1,0 +1,130 @@
+"""Published rows predicted again: whether they come out the same, and whether runs may go on so."""
+
+import time
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from prefect import flow, task
+from prefect.runtime import flow_run
+
+from flows.attempts import accounted_for, run_attempts
+from flows.batch_inference import OURS, own_flow_runs
+from flows.cancellation import heeding_cancellation, staying_stopped
+from flows.cancellation_hooks import say_stopped
+from flows.heartbeats import heartbeats
+from flows.meant_time import time_meant_by, time_to_start
+from flows.planning import patient
+from flows.preview import ROWS
+from flows.server_away import await_server, kept_report
+from tasks.artifacts import artifact_key, not_vital, show_page
+from tasks.errors import InputChanged, InvalidSpec
+from tasks.previewing import clear_away
+from tasks.running_jobs import stop_jobs
+from tasks.scheduled import at_time
+from tasks.spec import BatchInferenceSpec
+from tasks.timeouts import Deadline, at_output
+from tasks.verifying.accepting import Configs
+from tasks.verifying.comparing import TOLERANCE
+from tasks.verifying.outcome import Outcome, outcome_of
+from tasks.verifying.sample import Sample, draw_sample, trial_to_verify
+
+draw = task(name="plan", persist_result=False, retries=0)(draw_sample)
+
+
+def stop_verifying(flow: Any, flow_run: Any, state: Any) -> None:
+    """Prefect's `on_cancellation` hook: stop the job, and leave nothing behind.
+
+    Raises:
+        BatchInferenceError: a cluster does not answer. What is left stays, and `clean` removes it.
+    """
+    given = flow_run.parameters
+    spec = at_time(BatchInferenceSpec.model_validate(given["spec"]), time_meant_by(flow_run))
+    rows, on_cluster = given.get("rows", ROWS), given.get("on_cluster", False)
+    trial = trial_to_verify(spec, rows, str(flow_run.id), on_cluster=on_cluster)
+    stop_jobs(trial)
+    clear_away(trial)
+
+
+@flow(name="verify", on_cancellation=[stop_verifying, say_stopped], **OURS)
+def verify(
+    spec: BatchInferenceSpec,
+    rows: int = ROWS,
+    accept: bool = False,
+    tolerance: float = TOLERANCE,
+    scheduled_time: datetime | None = None,
+    on_cluster: bool = False,
+) -> dict[str, Any]:
+    """See whether published rows come out the same today; publish nothing.
+
+    Rows from eight places in all that is published, of inputs that are as they were, go through the
+    real pipeline once more: after a change of code, a new release of a library, on other machines.
+    A Markdown artifact shows what differs.
+
+    Args:
+        spec: What to run.
+        rows: How many rows to compare.
+        accept: Have runs go on under this config, where it is another than the one that has
+            published and all these rows come out the same.
+        tolerance: Largest difference of floats that is let through, as a share of a value above 1.
+        scheduled_time: What {scheduled:...} in paths stands for; else when the run was to start.
+        on_cluster: Run on the spec's cluster, with its devices and precision; else in the flow's
+            own process, on CPUs.
+
+    Returns:
+        The figures as JSON.
+
+    Raises:
+        PredictionsDiffer: rows come out otherwise; says which, and in what.
+        BatchInferenceError: nothing can be compared; the class says whether trying again helps.
+    """
+    if not tolerance >= 0:
+        raise InvalidSpec.at("tolerance", tolerance, "must be at least 0")
+    with heartbeats():
+        started = time.time()
+        spec = at_time(spec, scheduled_time or time_to_start())
+        trial = trial_to_verify(spec, rows, str(flow_run.id), on_cluster=on_cluster)
+        ours = own_flow_runs()
+        sample = patient(draw)(spec, trial, rows, ours)
+        configs = Configs(spec, sample.planned.plan.pins["fingerprints"], sample.seen)
+        if accept:
+            configs.refuse_other_form()
+        try:
+            with (
+                staying_stopped(),
+                heeding_cancellation(trial, ours),
+                accounted_for(sample.planned, started),
+            ):
+                outcome = outcome_of(predicted(sample), configs, tolerance)
+        finally:
+            clear_away(trial)
+        if accept:
+            outcome = accepted(outcome)
+        await_server()
+        with not_vital("what was compared"):
+            show_page(artifact_key(spec.name, "verify"), outcome.page())
+        outcome.refuse_differences()
+        return kept_report(verify.name, {**outcome.as_json(), "flow_run_id": flow_run.id})
+
+
+def predicted(sample: Sample) -> Sample:
+    """The sample, once its rows are predicted.
+
+    Raises:
+        InputChanged: one of its inputs has changed meanwhile.
+    """
+    planned, *_ = run_attempts(sample.planned, Deadline.of(sample.planned.spec))
+    if planned.plan.digest != sample.planned.plan.digest:
+        raise InputChanged("an input has changed while it was read: verify again")
+    return replace(sample, planned=planned)
+
+
+def accepted(outcome: Outcome) -> Outcome:
+    """What was found, and word of it where by that runs may go on."""
+    if not outcome.is_same or outcome.configs.other is None:
+        return outcome
+    with at_output(outcome.sample.spec):
+        found = outcome.compared
+        how = {"rows": found.rows, "tolerance": found.tolerance, "largest": found.largest}
+        outcome.configs.accept({**how, "flow_run": str(flow_run.id)})
+    return replace(outcome, is_accepted=True)

@@ -1,0 +1,1 @@
+"""Published rows predicted again, to see whether they come out the same."""
