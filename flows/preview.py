@@ -29,6 +29,8 @@ ROWS = 64
 def stop_preview(flow: Any, flow_run: Any, state: Any) -> None:
     """Prefect's `on_cancellation` hook: stop the job, and leave nothing behind.
 
+    So it is for all flows that run a few rows beside the output.
+
     Raises:
         BatchInferenceError: a cluster does not answer. What the preview has left stays: in it lies
             the word by which its job ends itself, and `clean` removes it later.

@@ -13,14 +13,13 @@ from flows.batch_inference import OURS, own_flow_runs
 from flows.cancellation import heeding_cancellation, staying_stopped
 from flows.cancellation_hooks import say_stopped
 from flows.heartbeats import heartbeats
-from flows.meant_time import time_meant_by, time_to_start
+from flows.meant_time import time_to_start
 from flows.planning import patient
-from flows.preview import ROWS
+from flows.preview import ROWS, stop_preview
 from flows.server_away import await_server, kept_report
 from tasks.artifacts import artifact_key, not_vital, show_page
 from tasks.errors import InputChanged, InvalidSpec
 from tasks.previewing import clear_away
-from tasks.running_jobs import stop_jobs
 from tasks.scheduled import at_time
 from tasks.spec import BatchInferenceSpec
 from tasks.timeouts import Deadline, at_output
@@ -32,21 +31,7 @@ from tasks.verifying.sample import Sample, draw_sample, trial_to_verify
 draw = task(name="plan", persist_result=False, retries=0)(draw_sample)
 
 
-def stop_verifying(flow: Any, flow_run: Any, state: Any) -> None:
-    """Prefect's `on_cancellation` hook: stop the job, and leave nothing behind.
-
-    Raises:
-        BatchInferenceError: a cluster does not answer. What is left stays, and `clean` removes it.
-    """
-    given = flow_run.parameters
-    spec = at_time(BatchInferenceSpec.model_validate(given["spec"]), time_meant_by(flow_run))
-    rows, on_cluster = given.get("rows", ROWS), given.get("on_cluster", False)
-    trial = trial_to_verify(spec, rows, str(flow_run.id), on_cluster=on_cluster)
-    stop_jobs(trial)
-    clear_away(trial)
-
-
-@flow(name="verify", on_cancellation=[stop_verifying, say_stopped], **OURS)
+@flow(name="verify", on_cancellation=[stop_preview, say_stopped], **OURS)
 def verify(
     spec: BatchInferenceSpec,
     rows: int = ROWS,

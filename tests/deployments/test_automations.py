@@ -50,6 +50,7 @@ from flows.heartbeats import HEARTBEAT
 from flows.preview import preview
 from flows.redrive import redrive
 from flows.search import search
+from flows.verify import verify
 from tasks.errors import InvalidSpec
 from tests.stack_server import stack_server
 
@@ -231,9 +232,10 @@ def test_a_run_that_never_began_is_not_started_again_and_again(
 
 def test_all_flows_are_ended_and_those_that_publish_are_started_again() -> None:
     publishing = {each.name for each in (batch_inference, redrive, backfill)}
+    waited_for = {each.name for each in (preview, verify, search)}
     for automation, flows in (
-        (end_silent_runs(), {*publishing, preview.name, search.name}),
-        (end_unstarted_runs(), {*publishing, preview.name, search.name}),
+        (end_silent_runs(), {*publishing, *waited_for}),
+        (end_unstarted_runs(), {*publishing, *waited_for}),
         (retry_crashed_runs(), publishing),
         (retry_unstarted_runs(), publishing),
     ):

@@ -26,7 +26,7 @@ pytestmark = [
 
 DEPLOYMENTS = {each.name: each for each in load_prefect_file().deployments}
 CRON = [name for name, deployment in DEPLOYMENTS.items() if deployment.schedules]
-AFTER_OTHERS = {"redrive-images", "reembed-texts", "search-images"}
+AFTER_OTHERS = {"redrive-images", "reembed-texts", "search-images", "verify-images"}
 """They go on with what a run of another has published."""
 SCHEDULED_SECONDS = 150.0
 RUN_SECONDS = 900.0

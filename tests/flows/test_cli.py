@@ -143,7 +143,7 @@ def test_wrong_specs(
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("verb", ["run", "preview", "redrive"])
+@pytest.mark.parametrize("verb", ["run", "preview", "verify", "redrive"])
 def test_what_is_wrong_is_found_before_prefects_server_starts(
     numbers: Path, verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -511,6 +511,35 @@ def test_a_preview_of_rows_that_would_be_held_back_ends_with_3(
     fine = str(write_spec(numbers.parent))
     assert call(monkeypatch, "preview", fine, "--rows", "8", "--json") == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["would_be_held_back"] == []
+
+
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+def test_who_verifies_sees_how_far_rows_are_off_and_has_runs_go_on(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = str(write_spec(numbers.parent))
+    assert call(monkeypatch, "run", spec) == 0
+    capsys.readouterr()
+    assert call(monkeypatch, "verify", spec, "--rows", "16") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "rows         16 of 1,000 published ones come out the same; nothing is published",
+        "floats       equal; tolerance 0.0001",
+        "config       the one that has published",
+    ]
+    slower = ("--set", "model.init.seconds=0.001")
+    assert call(monkeypatch, "verify", spec, *slower) == 0
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "config       other than version 1's: model.init was its default, now {'seconds': 0.001}",
+        "accepted     no: --accept has runs go on under it",
+    ]
+    assert call(monkeypatch, "run", spec, *slower) == 2
+    assert call(monkeypatch, "verify", spec, *slower, "--accept", "--json") == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["accepted"]
+    assert call(monkeypatch, "run", spec, *slower) == 0
+    assert call(monkeypatch, "verify", spec, "--set", "model.init.bad=0", "--json") == 3
+    ended = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert ended["error_class"] == "PredictionsDiffer"
 
 
 @pytest.mark.parametrize("shell", ["", "signal.signal(signal.SIGINT, signal.SIG_IGN)"])

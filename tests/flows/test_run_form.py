@@ -11,6 +11,7 @@ from flows.batch_inference import batch_inference
 from flows.preview import preview
 from flows.redrive import redrive
 from flows.search import search
+from flows.verify import verify
 from tasks.kinds.clusters import AnyCluster
 from tasks.kinds.form import title_of
 from tasks.kinds.gates import AnyGate
@@ -19,7 +20,7 @@ from tasks.kinds.sinks import AnySink
 from tasks.kinds.sources import AnySource
 from tasks.kinds.steps import AnyStep
 
-FLOWS = [batch_inference, preview, redrive, backfill, search]
+FLOWS = [batch_inference, preview, verify, redrive, backfill, search]
 JSON_BOXES = {"storage_options", "init", "env_vars", "columns", "inputs", "names", "catalog"}
 JSON_BOXES |= {"types", "partition_columns"}
 """Free-form by nature: options of a filesystem, arguments of a user's class, variables, renames,

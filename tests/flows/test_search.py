@@ -18,9 +18,13 @@ from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, tempor
 from flows import cli
 from flows.batch_inference import batch_inference
 from flows.search import search
-from tasks.errors import InvalidSpec
+from flows.verify import verify
+from tasks.errors import InvalidSpec, PredictionsDiffer
 from tasks.kinds.models import HuggingFaceModel
+from tasks.planning.config import model_digest
+from tasks.planning.equal_configs import leave_word
 from tasks.published import published_rows
+from tasks.ray_job.job import output_of
 from tasks.searching.embedding import vector_of
 from tasks.searching.published import Nearest, published_vectors
 from tasks.searching.query import QueryForm, read_query
@@ -186,6 +190,26 @@ def test_the_weights_may_have_moved(gallery: BatchInferenceSpec, tmp_path: Path)
     config.write_text(config.read_text() + " ")
     with pytest.raises(InvalidSpec, match="not the one that made the vectors"):
         nearest(spec, f"{gallery.source.paths[0]}/3.png")
+
+
+def test_a_model_that_gives_the_same_vectors_is_none_other(
+    gallery: BatchInferenceSpec, tmp_path: Path
+) -> None:
+    changed = gallery.model.model_dump() | {"options": {"pooling": "mean"}}
+    other = parse_spec(gallery.model_dump(by_alias=True) | {"model": changed})
+    path = f"{gallery.source.paths[0]}/3.png"
+    with pytest.raises(PredictionsDiffer, match="embedding in 6 rows, by up to"):
+        verify(other, accept=True)
+    fingerprint = gallery.model.fingerprint()
+    equal = [model_digest(each.model, fingerprint) for each in (gallery, other)]
+    storage, output = output_of(gallery)
+    copy_of = output_of(gallery.with_part("sink", path=str(tmp_path / "out")))
+    shutil.copytree(output.path, copy_of[1].path)
+    shutil.copytree(output.state, copy_of[1].state)
+    leave_word(*copy_of, [equal], {})
+    assert storage.list(output.equal_configs) == []
+    moved = other.with_part("sink", path=copy_of[1].path)
+    assert len(search(moved, path, k=2)["matches"]) == 2
 
 
 def test_only_what_is_published_is_found(gallery: BatchInferenceSpec, tmp_path: Path) -> None:

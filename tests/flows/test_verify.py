@@ -16,6 +16,7 @@ from flows.batch_inference import batch_inference
 from flows.redrive import redrive
 from flows.verify import verify
 from tasks.errors import InvalidSpec, PredictionsDiffer
+from tasks.kinds.clusters import LocalCluster
 from tasks.ray_job.job import output_of
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import published, spec_of
@@ -170,7 +171,7 @@ def test_what_decides_how_rows_lie_is_not_accepted_by_their_values(numbers: Path
     batch_inference(with_code(numbers, DOUBLES))
     sink = {"kind": "parquet", "path": str(numbers.parent / "out"), "compression": "snappy"}
     spec = with_code(numbers, COMMENTED, sink=sink)
-    with pytest.raises(InvalidSpec, match="another config, .* sink.compression was .*snappy"):
+    with pytest.raises(InvalidSpec, match=r"another config, .* sink\.compression was .*snappy"):
         verify(spec, accept=True)
     assert verify(spec)["same"]
 
@@ -239,3 +240,16 @@ def test_of_an_upsert_the_rows_that_newer_ones_of_their_key_have_left_are_compar
     assert rows["compared"] == 150
     with pytest.raises(PredictionsDiffer, match=r"9 of 150 .* doubled in 9 rows"):
         verify(with_code(numbers, OTHERWISE, steps=steps, sink=sink), rows=1000)
+
+
+@pytest.mark.ray
+def test_rows_come_out_the_same_on_ray(numbers: Path, ray_address: str) -> None:
+    spec = with_code(numbers, DOUBLES)
+    batch_inference(spec)
+    there = spec.model_copy(update={"cluster": LocalCluster(address=ray_address)})
+    assert verify(there, on_cluster=True)["rows"] | {"published": 0} == {
+        "published": 0,
+        "compared": 64,
+        "differ": 0,
+        "inputs_changed_or_gone": 0,
+    }
