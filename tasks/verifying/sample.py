@@ -14,7 +14,17 @@ from tasks.planning.known_types import lasting_columns
 from tasks.planning.preflight import check_spec
 from tasks.planning.redrive import SetAside
 from tasks.previewing import refuse_unlike, trial_of
-from tasks.protocol.ids import ROW_BITS, IdRuns, Ids, RowsByRun, are_in, by_run, row_of, shard_of
+from tasks.protocol.ids import (
+    ROW_BITS,
+    IdRuns,
+    Ids,
+    Mask,
+    RowsByRun,
+    are_in,
+    by_run,
+    row_of,
+    shard_of,
+)
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.plan_file import load_plan
@@ -27,10 +37,11 @@ from tasks.timeouts import at_output
 
 PLACES = 8
 """In all that is published, from the first row to the last: nights differ, and so do files."""
+ROWS_AT_ONCE = 4_096
 ROW = "__row"
 GONE = (
-    "a published file cannot be read as the ledger has it ({}): others have moved or rewritten it, "
-    "as a table's compaction does, and its rows cannot be compared"
+    "is not as it was published ({}): others have moved or rewritten it, as a table's compaction "
+    "does, and its rows cannot be compared"
 )
 
 
@@ -72,16 +83,31 @@ class Sample:
             keep = are_in(self.rows.get(file.run_id, ids), ids)
             if not keep.any():
                 continue
-            path, folder = file.target(output), file.path.rpartition("/")[0]
-            try:
-                rows = reader.read(OutputFile(path, file.rows, folder))
-                rows = rows.filter(pa.array(keep))
-            except (FileNotFoundError, pa.ArrowInvalid) as error:
-                raise InvalidSpec.at("sink.path", path, GONE.format(error)) from error
+            place, folder = file.target(output), file.path.rpartition("/")[0]
+            rows = kept_rows(reader, OutputFile(place, file.rows, folder, file.size), keep)
             own = [numbers[file.run_id, int(shard)] for shard in shard_of(ids[keep])]
             own_ids = np.array(own, np.int64) << ROW_BITS | row_of(ids[keep])
             tables.append(rows.append_column(ROW, pa.array(own_ids)))
         return pa.concat_tables(tables, promote_options="permissive").sort_by(ROW)
+
+
+def kept_rows(reader: OutputReader, file: OutputFile, keep: Mask) -> pa.Table:
+    """Some rows of a published file, of which a part at a time is held.
+
+    Raises:
+        InvalidSpec: it is gone, or holds other rows than the ledger says.
+    """
+    found, at = [], 0
+    try:
+        for rows in reader.pieces(file, ROWS_AT_ONCE):
+            found.append(rows.filter(pa.array(keep[at : at + len(rows)])))
+            at += len(rows)
+    except (FileNotFoundError, pa.ArrowInvalid) as error:
+        raise InvalidSpec.at("sink.path", file.path, GONE.format(error)) from error
+    if at != len(keep):
+        problem = GONE.format(f"{at:,} rows instead of {len(keep):,}")
+        raise InvalidSpec.at("sink.path", file.path, problem)
+    return pa.concat_tables(found)
 
 
 def numbers_of(planned: PlannedRun) -> dict[tuple[str, int], int]:

@@ -156,6 +156,20 @@ def test_rows_of_inputs_that_have_changed_are_left_out(numbers: Path) -> None:
         verify(spec)
 
 
+def test_published_files_that_others_have_changed_cannot_be_compared_with(numbers: Path) -> None:
+    spec = with_code(numbers, DOUBLES)
+    batch_inference(spec)
+    first = min(Path(spec.sink.path).glob("*.parquet"))
+    whole = pq.read_table(first)
+    pq.write_table(whole.slice(1), first)
+    with pytest.raises(InvalidSpec, match=rf"{first}.*\(49 rows instead of 50\)"):
+        verify(spec)
+    first.unlink()
+    with pytest.raises(InvalidSpec, match=rf"{first}.* others have moved or rewritten it"):
+        verify(spec)
+    assert left_behind(spec) == []
+
+
 def test_all_rows_are_compared_where_more_are_asked_for(numbers: Path) -> None:
     spec = with_code(numbers, DOUBLES)
     batch_inference(spec)
