@@ -20,8 +20,15 @@ from flows.orphaned_runs import end_its_runs, end_runs_of
 from flows.own_folder import check_whole_paths
 from flows.planning import patient
 from flows.server_away import kept_report
+from flows.verify import verify
 from tasks.artifacts import artifact_key, show_page
-from tasks.errors import BatchInferenceError, InputNotFound, RunStopped
+from tasks.errors import (
+    BatchInferenceError,
+    InputNotFound,
+    InvalidSpec,
+    PredictionsDiffer,
+    RunStopped,
+)
 from tasks.output_status import (
     allowing_gaps,
     gaps,
@@ -50,6 +57,7 @@ class Backfill:
     """Of weights and code, as they were when the backfill began."""
     restart: bool
     accept: bool
+    verify: bool
 
 
 @flow(
@@ -66,6 +74,7 @@ def backfill(
     every: str = EVERY_DAY,
     restart: bool = False,
     accept: bool = False,
+    verify: bool = False,
 ) -> dict[str, Any]:
     """Predict again what another model or config has made, and what is new; skip what is done.
 
@@ -76,6 +85,8 @@ def backfill(
         every: The step between them, as in 1d, 6h or 1w.
         restart: Give up unfinished runs on these outputs.
         accept: Publish what gates hold back, on your word, which is recorded.
+        verify: Of each output that another config has made, first predict some rows again, where
+            its runs go: where they come out the same, keep it, as `verify` does with `accept`.
 
     Returns:
         What was done with each period, as JSON.
@@ -91,12 +102,13 @@ def backfill(
         # Empty is a box of the form that was cleared.
         runs = portions(spec, start, end, every or EVERY_DAY, time_to_start())
         fingerprints = patient(check)(allowing_gaps(runs[0].spec))
+        asked = Backfill(spec, fingerprints, restart, accept, verify)
         done: list[Outcome] = []
         try:
             with staying_stopped():
                 for portion in runs:
                     refuse_cancelled(own_flow_runs())
-                    done.append(bring_up(Backfill(spec, fingerprints, restart, accept), portion))
+                    done.append(bring_up(asked, portion))
                     get_run_logger().info("%s: %s", portion.name, done[-1].line)
             refuse_nothing(spec, done)
         finally:
@@ -131,6 +143,8 @@ def bring_up(backfill: Backfill, portion: Portion) -> Outcome:
     """
     try:
         outcome = patient(look)(backfill, portion)
+        if backfill.verify and outcome.is_outdated and not outcome.what and is_same(portion):
+            outcome = replace(patient(look)(backfill, portion), is_accepted=True)
         return outcome if outcome.what else run(backfill, portion, outcome)
     except BatchInferenceError as error:
         told = f"{error}\nThe backfill stopped at {portion.name}"
@@ -138,6 +152,17 @@ def bring_up(backfill: Backfill, portion: Portion) -> Outcome:
         if not (error.can_retry or isinstance(error, RunStopped)):
             way_on = f"mend that, then {way_on}"
         raise type(error)(f"{told}: {way_on}") from error
+
+
+def is_same(portion: Portion) -> bool:
+    """Whether rows of an output come out the same, so that the present config counts as its own."""
+    time = portion.scheduled_time
+    try:
+        verify(portion.written, accept=True, scheduled_time=time, on_cluster=True)
+    except (PredictionsDiffer, InvalidSpec) as error:
+        get_run_logger().info("%s is predicted again: %s", portion.name, error)
+        return False
+    return True
 
 
 @task(task_run_name="look at {portion.name}", persist_result=False, retries=0)

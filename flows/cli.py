@@ -136,6 +136,9 @@ def backfill(
     set_: Set = None,
     restart: Annotated[bool, typer.Option(help="Give up unfinished runs.")] = False,
     accept: Annotated[bool, typer.Option(help="Publish what gates hold back.")] = False,
+    verify: Annotated[
+        bool, typer.Option(help="Keep what another config made where some rows come out the same.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Bring the output to what the spec would make of it today; of a range, oldest first."""
@@ -143,7 +146,8 @@ def backfill(
     from tasks.spec_file import load_spec
 
     spec = load_spec(spec_file, set_)
-    call_backfill(spec, (from_, to), every, as_json, restart=restart, accept=accept)
+    options = {"restart": restart, "accept": accept, "verify": verify}
+    call_backfill(spec, (from_, to), every, as_json, **options)
 
 
 @app.command()

@@ -16,6 +16,8 @@ class Outcome:
     """replaced | published | up to date | no data; nothing before it is done"""
     is_outdated: bool = False
     """Whether another model or config had made it."""
+    is_accepted: bool = False
+    """Whether some rows of it came out the same under the present one, which counts as that now."""
     version: int | None = None
     run_id: str | None = None
     rows: dict[str, int] = field(default_factory=dict)
@@ -36,6 +38,8 @@ class Outcome:
     def line(self) -> str:
         """What was done, for a person."""
         parts = [self.what]
+        if self.is_accepted:
+            parts.append("what was there comes out the same and stays")
         if self.what == "no data" and self.is_outdated:
             parts.append(f"version {self.version} of another model or config stays")
         if self.rows:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -65,6 +66,27 @@ def test_a_table_that_was_emptied_takes_its_rows_along(tmp_path: Path) -> None:
     assert told(backfill(spec)) == ["published, 0 rows written"]
     assert not published(spec)
     assert told(backfill(spec)) == ["no data"]
+
+
+def test_outputs_whose_rows_come_out_the_same_are_kept_where_somebody_asks(daily: Path) -> None:
+    slow = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 0.001}}
+    spec, other = daily_spec(daily), daily_spec(daily, model=slow)
+    assert told(backfill(spec, *RANGE)) == ["published, 10 rows written"] * 3
+    pq.write_table(pa.table({"id": [1], "x": [1.0]}), daily / "in" / DAYS[1] / "more.parquet")
+    first, second, third = told(backfill(other, *RANGE, verify=True))
+    same = "what was there comes out the same and stays"
+    assert first == third == f"up to date, {same}, 1 input skipped"
+    assert second == f"published, {same}, 1 row written, 1 input skipped"
+    assert told(backfill(spec, *RANGE)) == [
+        *("up to date, 1 input skipped", "up to date, 2 inputs skipped"),
+        "up to date, 1 input skipped",
+    ], "either counts as the other"
+    fewer = daily_spec(daily, steps=[{"kind": "filter", "expression": "x > 205"}])
+    assert told(backfill(fewer, *RANGE, verify=True)) == [
+        "replaced, 0 rows written",
+        "replaced, 4 rows written",
+        f"up to date, {same}, 1 input skipped",
+    ]
 
 
 def test_without_a_range_new_inputs_then_nothing_then_another_model(
