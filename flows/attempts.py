@@ -24,7 +24,7 @@ from tasks.lineage import publish_run
 from tasks.materializing_run import MaterializingRun, plan_materializing_run
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Gap
-from tasks.publishing.rejections import with_rows
+from tasks.publishing.rejections import COMPUTES, with_rows, words_in
 from tasks.ray_job.counts import BEFORE_CUT
 from tasks.ray_job.result import failure
 from tasks.report import report_failure, show_report
@@ -200,6 +200,8 @@ def run_attempt(
         raise with_rows(planned, error) from error
     except BatchInferenceError as error:
         if not error.can_retry:
+            if error.stage in COMPUTES:
+                error.hint = words_in(planned)
             raise
         return attempt, error
     return attempt, None

@@ -58,6 +58,8 @@ class BatchInferenceError(Exception):
     row: int | None = None
     attempts: int | None = None
     """Attempts after which the run was given up."""
+    hint: str = ""
+    """What else may be behind it, as a sentence to follow its own."""
     node: str | None = None
     """Ray's id of the node on which a stage could not be set up, as by loading the model."""
 
@@ -75,7 +77,7 @@ class BatchInferenceError(Exception):
     def __str__(self) -> str:
         # Data that is quoted may hold a NUL, which Postgres has not, or half of a character, which
         # no request can hold: Prefect could not be told how the run ended.
-        said = f"{self.where}{self.message}{self.last_word}".replace("\0", "\\x00")
+        said = f"{self.where}{self.message}{self.hint}{self.last_word}".replace("\0", "\\x00")
         return said.encode(errors="backslashreplace").decode()
 
     @property

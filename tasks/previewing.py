@@ -15,7 +15,7 @@ from tasks.planning.baselines import last_runs
 from tasks.planning.preflight import check_spec
 from tasks.publishing.judging import judge, line_of, staged_files
 from tasks.publishing.output_rows import OutputReader
-from tasks.publishing.rejections import excess
+from tasks.publishing.rejections import excess, hint_of, load_rejections
 from tasks.ray_job.job import output_of
 from tasks.ray_job.output_schema import pinned
 from tasks.run_options import RunOptions
@@ -153,7 +153,8 @@ def held_back(planned: PlannedRun, spec: BatchInferenceSpec) -> list[str]:
     accepted = planned.accepted()
     strict = replace(planned, spec=planned.spec.model_copy(update={"errors": spec.errors}))
     too_many = excess(strict, accepted)
-    found = [too_many] if too_many else []
+    aside = load_rejections(planned, accepted) if too_many else None
+    found = [f"{too_many}{hint_of(planned, aside)}"] if aside else []
     replaces = RunOptions().makes_new_version(spec)
     if not (len(planned.plan.shards) or replaces):
         return found  # a run would have nothing to do

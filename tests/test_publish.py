@@ -89,6 +89,15 @@ def test_who_exceeds_the_budget_is_shown_the_first_rows_of_each_error(tmp_path: 
     assert sorted(json.loads(line["input_json"])["id"] for line in lines) == sorted(bad)
 
 
+def test_a_word_that_makes_text_of_numbers_is_told_where_rows_fail_in_code(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a.csv").write_text("id\nunknown\n1\n2\n")
+    planned = make_plan(classify_spec(tmp_path, source={"kind": "csv", "path": f"{tmp_path}/in"}))
+    run_attempt(planned)
+    with pytest.raises(ErrorBudgetExceeded, match=r"3 x TypeError in infer(.|\n)*'unknown' is amo"):
+        publish_planned(planned)
+
+
 def cut_off(folder: Path, kind: str) -> None:
     """Three files of 200 rows, of which the last has lost its end."""
     make_inputs(folder, 3, 200)

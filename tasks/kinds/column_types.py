@@ -1,6 +1,8 @@
 """What a column holds, by its field: media from files, lists, texts, numbers."""
 
+import json
 from collections.abc import Iterator
+from typing import NamedTuple, Self
 
 import pyarrow as pa
 
@@ -17,6 +19,29 @@ has none: text, for want of a type."""
 LATER_VALUE = {b"values": b"later"}
 """Metadata of a column that a source takes for text as its first file has no value in it, and that
 has some in later ones: no more than text will fit."""
+WORD = b"word"
+"""Metadata of a column that would be one of numbers, were it not for a word: what is known of that,
+as JSON."""
+
+
+class Word(NamedTuple):
+    """What makes a column of numbers one of text."""
+
+    column: str
+    """As the source names it."""
+    value: str
+    place: str
+    """File and row."""
+
+    def noted(self, each: pa.Field) -> pa.Field:
+        """The column, which says so from now on."""
+        return each.with_metadata({WORD: json.dumps(self)})
+
+    @classmethod
+    def of(cls, each: pa.Field) -> Self | None:
+        """That of a column; None where there is none."""
+        held = (each.metadata or {}).get(WORD)
+        return cls(*json.loads(held)) if held else None
 
 
 def is_media(each: pa.Field) -> bool:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from tasks.errors import InvalidSpec
 from tasks.kinds.likest import did_you_mean
 from tasks.kinds.models.output_names import refuse_taken
+from tasks.planning.words_among_numbers import words_told
 from tasks.protocol.batch import RESERVED
 from tasks.spec import BatchInferenceSpec
 
@@ -38,13 +39,15 @@ def refuse_unknown_columns(
         part = f"steps.{at}"
         for field, names in step.reads.items():
             refuse_missing(f"{part}.{field}", step.kind, names, known)
-        known = step.schema_after(known)
+        with words_told(known, step.reads):
+            known = step.schema_after(known)
         refuse_twice(part, step.kind, known.names if known else [])
     if known is not None:
         model = spec.model
         for field, names in model.reads.items():
             refuse_missing(f"model.{field}", model.kind, names, known)
-        model.refuse_types(known)
+        with words_told(known, model.reads):
+            model.refuse_types(known)
         if model.output_columns is not None:
             refuse_unpublished(spec, known.names, model.output_columns, lasting)
 

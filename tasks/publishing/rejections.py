@@ -13,6 +13,7 @@ from tasks.counted import counted
 from tasks.errors import ErrorBudgetExceeded
 from tasks.kinds.sources.source import REST_OF_FILE
 from tasks.plan import PlannedRun
+from tasks.planning.words_among_numbers import hint_on
 from tasks.protocol.acceptance import Accepted
 from tasks.publishing.output_rows import fetched
 from tasks.ray_job.writing import SET_ASIDE
@@ -28,6 +29,8 @@ SELDOM_OF_DATA = (
     *("NotImplementedError", "AssertionError"),
 )
 """What code raises that is wrong itself, or takes its batch for something else."""
+COMPUTES = ("preprocess", "infer")
+"""Stages that a text in the place of a number is too much for."""
 ENOUGH_ROWS = 24
 """To say what a run's rows are like, before all have been tried."""
 
@@ -138,7 +141,19 @@ def with_rows(planned: PlannedRun, error: ErrorBudgetExceeded) -> ErrorBudgetExc
             "No row came through and all failed alike, with what is seldom the data's fault: it is "
             "likely the code; mend it, or what the spec hands it, and run again"
         )
-    return ErrorBudgetExceeded("\n".join([error.message, *lines, way_out]))
+    found = ErrorBudgetExceeded("\n".join([error.message, *lines, way_out]))
+    found.hint = hint_of(planned, rejections)
+    return found
+
+
+def hint_of(planned: PlannedRun, rejections: Rejections) -> str:
+    """What may be behind rows that failed in code: columns that are texts by a word alone."""
+    return words_in(planned) if rejections.by_stage.keys() & {*COMPUTES} else ""
+
+
+def words_in(planned: PlannedRun) -> str:
+    """Which of a run's columns are texts by a word alone, as a sentence; empty where none is."""
+    return hint_on(planned.spec, planned.plan.pins.get("reader"))
 
 
 def all_of(planned: PlannedRun) -> str:

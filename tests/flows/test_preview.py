@@ -131,6 +131,23 @@ def test_a_preview_says_why_a_run_would_be_held_back(numbers: Path) -> None:
     assert "held back" not in preview_lines(fine)
 
 
+def test_a_word_that_makes_text_of_numbers_is_told(numbers: Path) -> None:
+    import joblib
+    from sklearn.linear_model import LinearRegression
+
+    (numbers.parent / "words.csv").write_text("id,x\n1,unknown\n2,1.5\n3,2.5\n")
+    source = {"kind": "csv", "path": str(numbers.parent / "words.csv")}
+    picky = {"kind": "python", "class": "predictors:Picky", "init": {"refuses": []}}
+    (said,) = preview(spec_of(numbers, source=source, model=picky))["would_be_held_back"]
+    assert "3 of 3 rows set aside" in said
+    assert "'x' is read as text, as 'unknown' is among its numbers" in said
+    file = numbers.parent / "line.joblib"
+    joblib.dump(LinearRegression().fit([[1.0, 1.0]], [1.0]), file)
+    line = {"kind": "sklearn", "path": str(file), "columns": ["x", "id"], "trust_pickle": True}
+    with pytest.raises(InvalidSpec, match=r"stage infer .*holds string.* 'unknown' is among its"):
+        preview(spec_of(numbers, source=source, model=line))
+
+
 def test_what_no_row_came_to_has_no_speed_and_nothing_is_reckoned(numbers: Path) -> None:
     nothing = {"kind": "python", "function": "predictors:refuse_all"}
     found = preview(spec_of(numbers, name="none", steps=[nothing]), rows=10)

@@ -244,6 +244,26 @@ def test_a_column_of_a_type_that_is_of_no_use_is_refused(
         refuse_unknown_columns(spec_of(folder / "in", **changes), held)
 
 
+@pytest.mark.parametrize(
+    "steps", [[], [{"kind": "filter", "expression": "x > 1.5"}]], ids=["the model", "a step"]
+)
+def test_where_numbers_are_wanted_the_word_that_makes_text_of_them_is_told(
+    folder: Path, steps: list[dict[str, Any]]
+) -> None:
+    (folder / "csv").mkdir()
+    (folder / "csv/a.csv").write_text("id,x,width\n1,unknown,\n2,1.5,\n3,2,\n")
+    source: dict[str, Any] = {"kind": "csv", "path": str(folder / "csv")}
+    parts = {"model": {"kind": "xgboost", "path": str(folder / "m.ubj")}}
+    message = (
+        r"string.*\. 'x' is read as text, as 'unknown' is among its numbers \(.*/a\.csv, row 0\): "
+        r"give it a type, as in source\.types: \{x: float64\}, .*null_values: \['', 'unknown'\]"
+    )
+    with pytest.raises(InvalidSpec, match=message):
+        make_plan(spec(folder, *steps, source=source, **parts), save=False)
+    for way_out in ({"types": {"x": "float64"}}, {"null_values": ["", "unknown"]}):
+        make_plan(spec(folder, *steps, source={**source, **way_out}, **parts), save=False)
+
+
 def test_columns_of_types_that_are_of_use_pass(folder: Path) -> None:
     schema = pa.schema([("id", "int64"), ("text", "large_string"), ("data", "binary")])
     held = {"schema": schema.serialize().to_pybytes().hex()}

@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
+from tasks.kinds.column_types import Word
 from tasks.kinds.extras import require
 from tasks.kinds.models import output_names
 from tasks.kinds.models.arrays import (
@@ -20,6 +21,7 @@ from tasks.kinds.models.arrays import (
     with_columns,
 )
 from tasks.kinds.models.file_model import FileModel
+from tasks.kinds.models.input_types import refuse_other_than_numbers
 from tasks.kinds.models.model import FILE_SAYS, Function, Placement, refuse_dtype
 from tasks.kinds.models.odd_numbers import refuse_no_numbers
 from tasks.kinds.models.trees import booster
@@ -83,6 +85,15 @@ class XGBoostModel(FileModel):
         if self.columns or not self.opened()[0].is_local:
             return self.columns
         return booster.input_names(booster.load(self.local_file()), [])
+
+    def refuse_types(self, schema: pa.Schema) -> None:
+        """No texts that would be numbers but for a word; others may have no value at all."""
+        if self.opened()[0].is_local:
+            loaded, names = booster.load(self.local_file()), self.input_columns
+            categories = booster.categories_of(loaded, names)
+            for each in (schema.field(name) for name in names):
+                if each.name not in categories and Word.of(each):
+                    refuse_other_than_numbers(each.type, each.name, "model.columns")
 
     @property
     def output_columns(self) -> tuple[str, ...]:

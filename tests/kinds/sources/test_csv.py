@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.column_types import LATER_VALUE, NO_VALUE
+from tasks.kinds.column_types import LATER_VALUE, NO_VALUE, Word
 from tasks.kinds.sources import CsvSource, text
 from tasks.kinds.sources.csv_reading import records
 from tasks.kinds.sources.listing import list_inputs, listing_of
@@ -296,6 +296,31 @@ def test_a_column_with_values_in_later_files_alone_is_known_to_be_text(
             FilterStep(expression=f"{name} > 5").schema_after(schema)
     typed = CsvSource(path=str(tmp_path), types={"n": "float64"})
     FilterStep(expression="n > 5").schema_after(known(typed))
+
+
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [
+        (b"unknown,-1.5,2e3,NA", ("unknown", 2)),
+        (b"1,2.,tbd,.5,n.k.", ("tbd", 4)),
+        (b"12a,12,b", None),
+        (b"00501,K1A,00502,00503", None),
+        (b"1.5,true,2", ("true", 3)),
+        (b"9223372036854775808,1", None),
+    ],
+)
+def test_a_word_that_makes_a_column_of_numbers_text_is_known(
+    tmp_path: Path, values: bytes, word: tuple[str, int] | None
+) -> None:
+    """By its row: those that are set aside count too."""
+    lines = [b"a,%b" % each for each in values.split(b",")]
+    write(tmp_path, "a.csv", b"\n".join([b"a,n", b"a", b'a,"', *lines, b""]))
+    schema = known(CsvSource(path=str(tmp_path)))
+    assert schema.field("n").type == pa.string()
+    expected = word and Word("n", word[0], f"{tmp_path}/a.csv, row {word[1]}")
+    assert [Word.of(each) for each in schema] == [None, expected]
+    typed = known(CsvSource(path=str(tmp_path), types={"n": "float64"}))
+    assert Word.of(typed.field("n")) is None
 
 
 def test_values_of_a_file_whose_rows_are_set_aside_tell_nothing(

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import NO_VALUE
-from tasks.kinds.sources.csv_reading.inferring import inferred
+from tasks.kinds.sources.csv_reading.inferring import FirstRows, inferred
 from tasks.kinds.sources.csv_reading.records import Records, batches, line_ends
 from tasks.kinds.sources.csv_reading.rows import SEPARATOR, ColumnTwice, Dialect, Parser
 from tasks.kinds.sources.encoded import EncodedSource
@@ -121,15 +121,9 @@ class CsvFiles(EncodedSource):
             return pa.schema([]), False  # reading it says what is wrong
         as_written = replace(dialect, null_values=None)
         parser = Parser(as_written, header, pa.schema([(name, pa.string()) for name in header]))
-        tables, size = [], 0
-        for read in chain.from_iterable(map(parser.rows, batches(records))):
-            if not isinstance(read, BadRow):
-                tables.append(read)
-                size += read.nbytes
-            if size > most_bytes:
-                break
-        if tables:
-            return inferred(pa.concat_tables(tables), dialect), True
+        rows = chain.from_iterable(map(parser.rows, batches(records)))
+        if (seen := FirstRows(rows, most_bytes)).tables:
+            return inferred(seen, dialect, path), True
         return pa.schema([each.with_metadata(NO_VALUE) for each in parser.schema]), False
 
     def refuse_header(self, first: bytes | BadRow, path: str) -> None:

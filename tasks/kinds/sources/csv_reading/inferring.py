@@ -2,21 +2,60 @@
 
 import io
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 import pyarrow as pa
 import pyarrow.csv as pc
+from pyarrow import compute
 
-from tasks.kinds.column_types import NO_VALUE
+from tasks.kinds.column_types import NO_VALUE, Word, is_text
 from tasks.kinds.sources.csv_reading.rows import Dialect
 from tasks.kinds.sources.doubles import has_wrapped, without_overlong, would_be_rounded
+from tasks.kinds.sources.source import BadRow, Read
+
+NUMBER = r"^\s*[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*$"
+"""No code such as 00501."""
+WORD_CHARACTERS = 40
 
 logger = logging.getLogger(__name__)
 
 
-def inferred(strings: pa.Table, dialect: Dialect) -> pa.Schema:
-    """The types of values that were read as strings."""
+class FirstRows:
+    """Good rows that a file begins with, as they are written; its bad ones count as rows too."""
+
+    def __init__(self, read: Iterable[Read], most_bytes: int) -> None:
+        """Of a file's rows, so many bytes of them."""
+        self.tables: list[pa.Table] = []
+        self.starts: list[int] = []
+        row = size = 0
+        for each in read:
+            if not isinstance(each, BadRow):
+                self.tables.append(each)
+                self.starts.append(row)
+                size += each.nbytes
+            row += 1 if isinstance(each, BadRow) else len(each)
+            if size > most_bytes:
+                break
+
+    def row(self, at: int) -> int:
+        """Which of the file's rows a good one is."""
+        for start, table in zip(self.starts, self.tables, strict=True):
+            if at < len(table):
+                return start + at
+            at -= len(table)
+        raise IndexError(at)
+
+
+def inferred(first: FirstRows, dialect: Dialect, path: str) -> pa.Schema:
+    """The types of values that were read as strings.
+
+    Args:
+        first: rows of these.
+        dialect: how they are written.
+        path: of their file.
+    """
+    strings = pa.concat_tables(first.tables)
     written, columns = io.BytesIO(), [*map(without_overlong, strings.columns)]
     pc.write_csv(pa.table(columns, names=strings.column_names), written)
     written.seek(0)
@@ -28,7 +67,30 @@ def inferred(strings: pa.Table, dialect: Dialect) -> pa.Schema:
         convert_options=conversion,
     ).schema
     settle = partial(settled, nulls=conversion.null_values)
-    return pa.schema(list(map(settle, fields, columns)))
+    found = []
+    for each, values in zip(map(settle, fields, columns), strings.columns, strict=True):
+        at = first_word(values, conversion.null_values) if is_text(each.type) else None
+        if at is not None:
+            word = values[at].as_py()[:WORD_CHARACTERS]
+            each = Word(each.name, word, f"{path}, row {first.row(at)}").noted(each)
+        found.append(each)
+    return pa.schema(found)
+
+
+def first_word(values: pa.ChunkedArray, nulls: Sequence[str]) -> int | None:
+    """The first value that is none and no number where most are numbers; None where they are not.
+
+    Args:
+        values: as they are written.
+        nulls: texts that mean null.
+    """
+    is_number = compute.match_substring_regex(values, NUMBER)
+    is_null = compute.is_in(values, pa.array(nulls, pa.string()))
+    is_word = compute.invert(compute.or_(is_number, is_null))
+    if compute.sum(is_number).as_py() <= compute.sum(is_word).as_py():
+        return None
+    at: int = compute.index(is_word, True).as_py()
+    return None if at < 0 else at
 
 
 def settled(field: pa.Field, values: pa.ChunkedArray, nulls: Sequence[str]) -> pa.Field:
