@@ -31,6 +31,11 @@ class WebServer:
     """Whether one that comes so ends before its end."""
     pause: float = 0
     """Seconds between its halves."""
+    delay: float = 0
+    """Seconds before it answers."""
+    asking: int = 0
+    most_asking: int = 0
+    """Who wait for an answer now, and at most."""
 
     def url(self, name: str) -> str:
         """A file's address."""
@@ -63,6 +68,10 @@ def web_server(folder: Path) -> Iterator[WebServer]:
     @web.middleware
     async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         server.asked.append(request.raw_path)
+        server.asking += 1
+        server.most_asking = max(server.most_asking, server.asking)
+        await asyncio.sleep(server.delay)
+        server.asking -= 1
         if server.trouble:
             return web.Response(status=server.trouble)
         return await (whole if server.sends_whole else handler)(request)

@@ -3,7 +3,9 @@
 import os
 import re
 from collections.abc import Callable
-from functools import partial
+from contextlib import suppress
+from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 
 from tasks.errors import BatchInferenceError, InputNotFound, InvalidSpec, Unreachable
@@ -13,6 +15,7 @@ from tasks.kinds.sinks.sink import Sink
 from tasks.kinds.sources.input_names import glob_in
 from tasks.kinds.sources.listing import glob_meant, nothing_there
 from tasks.kinds.sources.source import Source
+from tasks.protocol.asked_at_once import asked_at_once
 from tasks.protocol.storage import FsspecStorage, open_storage
 
 Opener = Callable[[str], tuple[FsspecStorage, str]]
@@ -31,8 +34,15 @@ def check_source(source: Source) -> None:
         Unreachable: the storage does not answer.
     """
     source.check()
-    for url in source.paths:
-        there = any(is_there("source", source.opened, each) for each in (url, folder_of(url)))
+    opener = cache(source.opened)
+    for place in chain(source.paths, map(folder_of, source.paths)):
+        with suppress(Exception):  # who looks there says what is wrong
+            opener(place)  # in this thread: each of the others would make a client of its own
+
+    def has_something(url: str) -> bool:
+        return any(is_there("source", opener, each) for each in (url, folder_of(url)))
+
+    for url, there in zip(source.paths, asked_at_once(has_something, source.paths), strict=True):
         if not there and source.on_empty == "fail":
             hint = "" if source.holds == "row" else mistake_in(url)
             way_out = f"; it {hint}" if hint else glob_meant(source, url)

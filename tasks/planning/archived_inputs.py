@@ -1,6 +1,5 @@
 """Inputs that lie in an archive of S3, where nobody can read them before they are restored."""
 
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pyarrow as pa
@@ -8,12 +7,11 @@ import pyarrow.compute as pc
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
+from tasks.protocol.asked_at_once import asked_at_once
 from tasks.protocol.s3_pages import is_restored
 from tasks.protocol.stat_columns import Stats
 from tasks.protocol.storage import FsspecStorage
 from tasks.protocol.texts import large
-
-LOOKERS = 32
 
 
 def archived_among(archived: pa.ChunkedArray, left: Stats) -> list[str]:
@@ -40,9 +38,8 @@ def refuse_archived(storage: FsspecStorage, paths: list[str], or_else: str = "")
     Raises:
         InvalidSpec: says how many have, which first, and the ways out.
     """
-    with ThreadPoolExecutor(LOOKERS) as pool:
-        readable = pool.map(partial(is_restored, storage.filesystem), paths)
-        shut = [path for path, is_open in zip(paths, readable, strict=True) if not is_open]
+    readable = asked_at_once(partial(is_restored, storage.filesystem), paths)
+    shut = [path for path, is_open in zip(paths, readable, strict=True) if not is_open]
     if shut:
         problem = (
             f"is the first of {counted(len(shut), 'input')} in an archive of S3 (storage class "

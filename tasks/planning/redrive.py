@@ -5,7 +5,6 @@ A redrive's are those that were set aside.
 
 import json
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from tasks.errors import InvalidSpec
 from tasks.planning.archived_inputs import refuse_archived
 from tasks.planning.known_columns import refuse_unknown_columns
 from tasks.planning.reader_settings import WHICH_INPUTS
+from tasks.protocol.asked_at_once import asked_at_once
 from tasks.protocol.ids import RowsByRun
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Snapshot
@@ -30,7 +30,6 @@ from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import output_of
 from tasks.spec import BatchInferenceSpec
 
-LOOKERS = 32
 MAY_DIFFER = WHICH_INPUTS | {"types", "null_values", "encoding", "sampling_rate"}
 """Fields of a source that decide which inputs there are, or what a value is, but not which row is
 which, nor which columns it has."""
@@ -170,6 +169,5 @@ def unchanged(spec: BatchInferenceSpec, lines: list[Line]) -> set[str]:
     """Paths of the inputs that are what they were when their rows were set aside."""
     storage, _ = spec.source.opened(spec.source.paths[0])
     known = {line["path"]: line["identity"] for line in lines}
-    with ThreadPoolExecutor(LOOKERS) as pool:
-        found = dict(zip(known, pool.map(storage.stat, known), strict=True))
+    found = dict(zip(known, asked_at_once(storage.stat, known), strict=True))
     return {path for path, stat in found.items() if stat and stat.identity == known[path]}

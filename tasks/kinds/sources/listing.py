@@ -26,6 +26,7 @@ from tasks.kinds.sources.input_names import (
     is_shown_by,
 )
 from tasks.kinds.sources.linked_files import linked
+from tasks.protocol.asked_at_once import asked_at_once
 from tasks.protocol.object_stat import Info, Stat, is_no_file, stat_of
 from tasks.protocol.s3_pages import is_archived
 from tasks.protocol.stat_columns import Stats
@@ -67,29 +68,43 @@ def listing_of(source: "Source") -> Listing:
         InvalidSpec: the paths lie on different filesystems, or a file's name is not UTF-8.
     """
     storage, _ = source.opened(source.paths[0])
-    found: list[Stats] = []
-    archived: list[pa.Array] = []
+    places = []
     for url in source.paths:
         other, path = source.opened(url)
         if other.filesystem != storage.filesystem:
             problem = f"and {source.paths[0]} lie on different filesystems; give each its own run"
             raise InvalidSpec.at("source.path", url, problem)
-        kept = not_excluded(source.found(storage, path), source.exclude)
-        are_archived = bytearray()  # one byte for each of millions, and no name
-        try:
-            stats = (canonical(storage, info) for info in noted(kept, are_archived))
-            found.append(Stats.of(stats))
-        except UnicodeEncodeError as error:
-            problem = "is not UTF-8; rename the file, or leave it out by source.exclude"
-            raise InvalidSpec.at("source.path", error.object, problem) from error
-        if not len(found[-1]) and source.on_empty == "fail":
-            num_files = sum(1 for _ in source.found(storage, path))
-            why = None if num_files else source.why_empty(storage, path)
-            problem = why or f"{no_input(source, num_files, path)}{glob_meant(source, path)}"
-            raise InputNotFound.at("source.path", url, problem)
-        archived += found[-1].table["path"].filter(np.array(are_archived, np.bool_)).chunks
-    inputs = source.chosen(storage, Stats.by_path(found))
+        places.append((url, path))
+    lists = [*asked_at_once(partial(list_place, source, storage), places)]
+    archived = [chunk for _, chunks in lists for chunk in chunks.chunks]
+    inputs = source.chosen(storage, Stats.by_path([found for found, _ in lists]))
     return Listing(storage, inputs, pa.chunked_array(archived, pa.string()))
+
+
+def list_place(
+    source: "Source", storage: FsspecStorage, place: tuple[str, str]
+) -> tuple[Stats, pa.ChunkedArray]:
+    """Inputs at one of the paths, and paths of those in an archive; raises what `listing_of` does.
+
+    Args:
+        source: whose path.
+        storage: where it leads.
+        place: the path as the spec has it, and on the storage.
+    """
+    url, path = place
+    kept = not_excluded(source.found(storage, path), source.exclude)
+    are_archived = bytearray()  # one byte for each of millions, and no name
+    try:
+        found = Stats.of(canonical(storage, info) for info in noted(kept, are_archived))
+    except UnicodeEncodeError as error:
+        problem = "is not UTF-8; rename the file, or leave it out by source.exclude"
+        raise InvalidSpec.at("source.path", error.object, problem) from error
+    if not len(found) and source.on_empty == "fail":
+        num_files = sum(1 for _ in source.found(storage, path))
+        why = None if num_files else source.why_empty(storage, path)
+        problem = why or f"{no_input(source, num_files, path)}{glob_meant(source, path)}"
+        raise InputNotFound.at("source.path", url, problem)
+    return found, found.table["path"].filter(np.array(are_archived, np.bool_))
 
 
 def noted(infos: Iterable[Info], are_archived: bytearray) -> Iterator[Info]:

@@ -82,6 +82,26 @@ def test_a_server_in_trouble_is_not_one_without_the_file(server: WebServer, stat
         model.check()
 
 
+def test_many_urls_are_asked_for_at_once_and_told_in_their_order(server: WebServer) -> None:
+    """One after another each takes its time, twice."""
+    names = [f"{at}.bin" for at in range(40)]
+    for name in names:
+        (server.folder / name).write_bytes(b"one")
+    server.delay = 0.05
+    source = BinarySource(path=[server.url(name) for name in reversed(names)])
+    for ask in (check_source, list_inputs):
+        server.most_asking = 0
+        ask(source)
+        assert server.most_asking > 8
+    paths = [stat.path for stat in list_inputs(source)[1]]
+    assert paths == sorted(map(server.url, names))
+    for name in ("20.bin", "30.bin"):
+        (server.folder / name).unlink()
+    for ask in (check_source, list_inputs):
+        with pytest.raises(InputNotFound, match=r"30\.bin"):
+            ask(source)
+
+
 def test_no_server_at_all(tmp_path: Path) -> None:
     with web_server(tmp_path) as server:
         gone = server.url("a.bin")
