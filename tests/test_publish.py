@@ -14,8 +14,8 @@ import pytest
 
 from tasks.errors import ErrorBudgetExceeded, OutputHeld, RunStopped
 from tasks.plan import make_plan
+from tasks.protocol.asked_at_once import fetched
 from tasks.publish import publish_planned
-from tasks.publishing.output_rows import fetched
 from tasks.publishing.rejections import EXAMPLES, Rejections, error_lines, with_rows
 from tasks.ray_job.writing import QUARANTINE, QUARANTINE_SCHEMA
 from tasks.run import forget_old_word, left_to_do

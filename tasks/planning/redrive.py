@@ -14,7 +14,7 @@ from tasks.errors import InvalidSpec
 from tasks.planning.archived_inputs import refuse_archived
 from tasks.planning.known_columns import refuse_unknown_columns
 from tasks.planning.reader_settings import WHICH_INPUTS
-from tasks.protocol.asked_at_once import asked_at_once
+from tasks.protocol.asked_at_once import asked_at_once, fetched
 from tasks.protocol.ids import RowsByRun
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Snapshot
@@ -77,11 +77,11 @@ class SetAside:
         storage, output = output_of(spec)
         lines: list[Line] = []
         readers: dict[str, Any] = {}
-        for run, header, own in past_runs(storage, output, seen, rows):
+        for header, own, read_by in past_runs(storage, output, seen, rows):
             refuse_other_source(spec, header)
             refuse_other_sink(spec, header)
             lines += own
-            readers |= readers_of(run)
+            readers |= read_by
         same = unchanged(spec, lines)
         inputs = {line["path"] for line in lines}
         lines = [line for line in lines if line["path"] in same]
@@ -111,16 +111,19 @@ class SetAside:
 
 def past_runs(
     storage: FsspecStorage, output: OutputFolder, seen: Snapshot, rows: RowsByRun
-) -> Iterator[tuple[PastRun, dict[str, Any], list[Line]]]:
-    """The runs that did some rows, their headers, and the shards in which these are.
+) -> Iterator[tuple[dict[str, Any], list[Line], dict[str, Any]]]:
+    """The headers of runs that did some rows, the shards in which these are, and their readers.
 
     Raises:
         InvalidSpec: what one of them left behind is gone.
     """
+
+    def look_at(run: PastRun) -> tuple[dict[str, Any], list[Line], dict[str, Any]]:
+        header = json.loads(storage.read(output.run(run.run_id).header))
+        return header, lines_of(run), readers_of(run)
+
     try:
-        for run in runs_of(storage, output, seen, rows):
-            header = json.loads(storage.read(output.run(run.run_id).header))
-            yield run, header, lines_of(run)
+        yield from fetched(look_at, runs_of(storage, output, seen, rows))
     except FileNotFoundError as error:
         raise InvalidSpec(
             "the plan, the records or the spec of a run that has done the rows are gone "

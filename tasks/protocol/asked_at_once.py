@@ -1,7 +1,8 @@
 """Asks for many things at once: an answer takes its time, most of which it is on its way."""
 
-from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 F = TypeVar("F")
@@ -10,7 +11,7 @@ ASKED_AT_ONCE = 32
 
 
 def asked_at_once(ask: Callable[[F], T], of: Collection[F]) -> Iterator[T]:
-    """The answers, in order; after the first that is an error nothing more is asked.
+    """Small answers, in order; after the first that is an error nothing more is asked.
 
     Who asks for one thing alone does so in this thread: some clients serve no other.
     """
@@ -19,3 +20,23 @@ def asked_at_once(ask: Callable[[F], T], of: Collection[F]) -> Iterator[T]:
         return
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
         yield from pool.map(ask, of)
+
+
+def fetched(read: Callable[[F], T], files: Iterable[F], at_once: int = 8) -> Iterator[T]:
+    """What files hold, in their order; the next ones are fetched meanwhile.
+
+    A run of thousands of batches has as many files, and stores answer late.
+
+    Args:
+        read: gives what one holds.
+        files: all of them.
+        at_once: how many are in memory at a time.
+    """
+    waiting: deque[Future[T]] = deque()
+    with ThreadPoolExecutor(at_once) as pool:
+        for file in files:
+            waiting.append(pool.submit(read, file))
+            if len(waiting) == at_once:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

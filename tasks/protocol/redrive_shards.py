@@ -31,7 +31,7 @@ class PastRun:
     folder: RunFolder
     aside: Ids
     """The rows, as its ids."""
-    plan: Plan
+    plan_file: str
     published: set[int]
     """Shards of which some row is published, or was: others may have taken its place."""
 
@@ -39,6 +39,15 @@ class PastRun:
     def run_id(self) -> str:
         """Whose plan the rows' ids belong to."""
         return self.folder.run_id
+
+    @cached_property
+    def plan(self) -> Plan:
+        """What it was to do.
+
+        Raises:
+            FileNotFoundError: it is gone.
+        """
+        return read_plan(self.storage, self.plan_file)
 
     @cached_property
     def lengths(self) -> dict[int, int]:
@@ -76,23 +85,20 @@ def runs_of(
         output: its folders.
         seen: what is published.
         by_run: the rows.
-
-    Raises:
-        FileNotFoundError: a run's plan is gone.
     """
     entries = {entry["run_id"]: entry for entry in seen.entries.values()}
     published = published_shards(seen, by_run)
     for run_id, aside in sorted(by_run.items()):
         name, folder = name_of(entries[run_id]["plan"]), output.run(run_id)
-        plan = read_plan(storage, f"{folder.plans}/{name}")
-        yield PastRun(storage, folder, aside, plan, published[run_id])
+        yield PastRun(storage, folder, aside, f"{folder.plans}/{name}", published[run_id])
 
 
 def lines_of(run: PastRun) -> list[Line]:
     """The shards in which a run has set rows aside.
 
     Raises:
-        FileNotFoundError: the run's records are gone, and only they tell whether a shard was read.
+        FileNotFoundError: the run's plan is gone, or its records, which alone tell whether a shard
+            was read.
     """
     # Of millions of shards a few, as a rule.
     numbers = pa.array(np.unique(shard_of(run.aside)))

@@ -1,20 +1,17 @@
 """Reads a run's output back, a few columns of a few files at a time."""
 
 import io
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import IO, TypeVar
+from typing import IO
 
 import pyarrow as pa
 
 from tasks.kinds.hive import folder_values
 from tasks.kinds.sinks import Sink
+from tasks.protocol.asked_at_once import fetched
 from tasks.protocol.storage import FsspecStorage
 
-F = TypeVar("F")
-T = TypeVar("T")
 READERS = 8
 """Files in memory at a time: storages answer late, and none must fill the memory."""
 SMALL_BYTES = 8 << 20
@@ -45,7 +42,7 @@ class OutputReader:
 
     def stream(self, files: Iterable[OutputFile]) -> Iterator[pa.Table]:
         """Rows file by file, in order."""
-        return fetched(self.read, files)
+        return fetched(self.read, files, READERS)
 
     def read(self, file: OutputFile) -> pa.Table:
         """One file's rows."""
@@ -116,18 +113,3 @@ def with_decimals(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 def blank(num_rows: int) -> pa.Table:
     """Rows without columns."""
     return pa.table({"": pa.nulls(num_rows)}).select([])
-
-
-def fetched(read: Callable[[F], T], files: Iterable[F]) -> Iterator[T]:
-    """What files hold, in their order; the next ones are fetched meanwhile.
-
-    A run of thousands of batches has as many files, and stores answer late.
-    """
-    waiting: deque[Future[T]] = deque()
-    with ThreadPoolExecutor(READERS) as pool:
-        for file in files:
-            waiting.append(pool.submit(read, file))
-            if len(waiting) == READERS:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()

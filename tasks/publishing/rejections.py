@@ -15,7 +15,7 @@ from tasks.kinds.sources.source import REST_OF_FILE
 from tasks.plan import PlannedRun
 from tasks.planning.words_among_numbers import hint_on
 from tasks.protocol.acceptance import Accepted
-from tasks.publishing.output_rows import fetched
+from tasks.protocol.asked_at_once import fetched
 from tasks.ray_job.writing import SET_ASIDE
 from tasks.record_coverage import count_rows
 from tasks.reporting.addresses import named_on

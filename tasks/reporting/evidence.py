@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
+from tasks.protocol.asked_at_once import fetched
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.ledger_lines import LedgerFile
@@ -15,7 +16,6 @@ from tasks.protocol.plan_file import load_plan
 from tasks.protocol.records import Record, load_records
 from tasks.protocol.rewriting import read_published
 from tasks.protocol.storage import FsspecStorage, read_json
-from tasks.publishing.output_rows import fetched
 from tasks.publishing.rejections import Rejections, load_rejections
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job, first_job_of, stored_job

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from tasks.errors import InvalidSpec, OutputHeld, StageFailed
 from tasks.ledgers import ledger_of
 from tasks.plan import PlannedRun, make_plan
 from tasks.planning.unfinished import UnfinishedRuns
+from tasks.protocol.redrive_shards import Line, PastRun, lines_of
 from tasks.protocol.rewriting import read_published
 from tasks.publish import publish_planned
 from tasks.run import left_to_do, next_attempt
@@ -129,6 +131,25 @@ def test_rows_of_several_runs_come_back_in_one_commit(numbers: Path) -> None:
     report = redrive(picky(numbers))
     assert (report["version"], report["rows"]["written"]) == (3, 2)
     assert ids(spec) == list(range(1002))
+
+
+def test_what_runs_have_left_behind_is_looked_at_side_by_side(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each its spec and its plan are read: of a year of nights one by one that is a minute."""
+    spec = picky(numbers, 5.0, 1001.0)
+    batch_inference(spec)
+    pq.write_table(pa.table({"id": [1000, 1001], "x": [1000.0, 1001.0]}), numbers / "10.parquet")
+    batch_inference(spec)
+    both = Barrier(2, timeout=10)
+
+    def read(run: PastRun) -> list[Line]:
+        both.wait()
+        return lines_of(run)
+
+    monkeypatch.setattr("tasks.planning.redrive.lines_of", read)
+    planned = make_plan(picky(numbers), RunOptions(redrive=True))
+    assert len(planned.plan.shards) == 2
 
 
 def test_what_runs_have_read_as_other_types_comes_back_together(tmp_path: Path) -> None:

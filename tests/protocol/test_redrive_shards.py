@@ -133,7 +133,9 @@ def run_with_a_file_unread(bench: Bench, schemas: tuple[str, str]) -> PastRun:
         rows = table_of([(row_id(shard, 0), '["", "", 0]')])
         batch = RowBatch(rows, rejected, ends=(ShardEnd(shard, 1), *ends))
         store(bench.storage, run, plan.digest, batch, partial(encode_as, schemas[shard]))
-    return PastRun(bench.storage, run, as_ids([unread]), plan, {0, 1})
+    save_plan(bench.storage, run, plan)
+    (plan_file,) = bench.storage.list(run.plans)
+    return PastRun(bench.storage, run, as_ids([unread]), plan_file.path, {0, 1})
 
 
 def test_a_file_is_known_to_be_unread_though_another_schema_was_written_first() -> None:
