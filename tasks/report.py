@@ -26,6 +26,7 @@ from tasks.reporting.preview_page import Preview, preview_page
 from tasks.reporting.run_report import RunReport, figures_of, replaced_by, without_figures
 from tasks.reporting.versions import told_version
 from tasks.spec import BatchInferenceSpec
+from tasks.timeouts import at_output
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -41,10 +42,14 @@ def report_run(
         started: when this call of it began, in seconds since the epoch.
         version: what it was published as; None where there was nothing to do.
         attempts: attempts that this call made.
+
+    Raises:
+        Unreachable: the output's storage does not answer, and nothing was to be done.
     """
     figures = partial(figures_of, version=version, attempts=attempts)
     try:
-        evidence, report = as_it_stands(look_back(planned, started), figures)
+        with at_output(planned.spec):
+            evidence, report = as_it_stands(look_back(planned, started), figures)
     except Exception:  # of any kind: the rows are published
         if version is None:
             raise

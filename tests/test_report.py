@@ -12,10 +12,11 @@ from PIL import Image
 from rich.console import Console
 
 from flows.printed_report import print_report
-from tasks.errors import StageFailed
+from tasks.errors import StageFailed, Unreachable
 from tasks.kinds.clusters import InlineCluster, LocalCluster
 from tasks.plan import make_plan
 from tasks.protocol.rewriting import read_published
+from tasks.protocol.storage import FsspecStorage
 from tasks.publish import publish_planned
 from tasks.report import leave_report, report_failure, report_run, show_run
 from tasks.reporting.evidence import look_back, record_time
@@ -339,6 +340,21 @@ def test_nothing_to_do_leaves_the_last_report_alone(folder: Path) -> None:
     assert {figures["rows"] for figures in report.stages.values()} == {0}
 
 
+def test_nothing_to_do_and_a_storage_that_is_away_as_that_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_spec(classify_spec(folder))
+    planned = make_plan(classify_spec(folder))
+    assert planned.nothing_to_do
+
+    def refuse(self: FsspecStorage, path: str) -> None:
+        raise ConnectionError("Connection reset by peer")
+
+    monkeypatch.setattr(FsspecStorage, "list", refuse)
+    with pytest.raises(Unreachable, match=r"^sink\.path: the storage does not answer.*by peer"):
+        report_run(planned, time.time())
+
+
 def test_secrets_are_written_nowhere(folder: Path) -> None:
     options = {"password": SECRET, "client": {"token": SECRET}, "endpoint_url": "http://localhost"}
     spec = classify_spec(
@@ -463,7 +479,7 @@ def test_a_published_run_whose_figures_cannot_be_read_is_published(
     console = Console(record=True, width=200)
     print_report(console, {**report.as_json(), "flow_run_id": "-"})
     assert "written      -" in console.export_text()
-    with pytest.raises(type(error)):
+    with pytest.raises(Unreachable if isinstance(error, OSError) else type(error)):
         report_run(planned, time.time())
 
 
