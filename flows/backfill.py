@@ -200,8 +200,8 @@ def run(backfill: Backfill, portion: Portion, outcome: Outcome) -> Outcome:
             portion.written,
             # Started again after its worker died, it goes on with what it has begun.
             restart=backfill.restart and not has_restarted(portion, str(flow_run.id)),
-            # Of one time it is meant, whatever later one is there.
-            replace_output=outcome.is_outdated or backfill.spec.sink.mode == "replace",
+            # A run of that mode does so without a word, by which it would differ from a night's.
+            replace_output=outcome.is_outdated and backfill.spec.sink.mode != "replace",
             accept=backfill.accept,
             scheduled_time=portion.scheduled_time,
         )

@@ -30,6 +30,8 @@ class RunOptions:
     """Whether other scheduled times publish other inputs to the same output."""
     timed_inputs: tuple[str, ...] = ()
     """Globs for the inputs of all scheduled times; none where the source's paths name no time."""
+    is_backfill: bool = False
+    """Whether its very time is asked for: with mode replace no later one's rows stay in its way."""
     finished_after: tuple[str, ...] = ()
     """Scheduled times of unfinished runs that wait for this one, which is finished before them."""
     flow_runs: tuple[str, ...] = ()

@@ -79,7 +79,8 @@ class Call(AtOutput):
         """
         options, published = self.options, self.seen.entries.get(self.seen.base, {})
         time, there = options.scheduled_time, published.get("scheduled_time")
-        is_meant = options.replace_output or options.redrive or options.limit is not None
+        is_meant = options.replace_output or options.is_backfill or options.redrive
+        is_meant = is_meant or options.limit is not None
         if self.spec.sink.mode != "replace" or not options.shares_output or is_meant:
             return None
         return there if time and there and datetime.fromisoformat(there) > time else None

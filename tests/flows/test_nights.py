@@ -209,6 +209,27 @@ def test_an_unfinished_night_blocks_no_later_one_that_takes_its_place(
     assert ids_in(spec, folder / "out") == ids_of(2)
 
 
+@pytest.mark.parametrize("is_attended", [True, False])
+def test_a_backfill_in_place_of_the_last_finishes_an_unfinished_night_or_says_how(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, is_attended: bool
+) -> None:
+    """By its mode it makes what the night was to make: it is no run of another spec to it."""
+    monkeypatch.setattr(flow_runs, "is_deployment_run", lambda: not is_attended)
+    spec = in_place_of_the_last(daily_spec(folder, out="out"))
+    with monkeypatch.context() as outage:
+        fail_at(FIRST, spec, outage)
+    said = "whose inputs are others: finish it first, with --scheduled-time 2026-01-01T02:00:00"
+    with pytest.raises(UnfinishedRun, match=said):
+        backfill(spec, FIRST, SECOND)
+    if is_attended:
+        with pytest.raises(UnfinishedRun, match=said):
+            backfill(spec, SECOND, SECOND)
+        batch_inference(spec, scheduled_time=FIRST)
+    backfill(spec, SECOND, SECOND)
+    assert ledger_of(spec).look().version == 2
+    assert ids_in(spec, folder / "out") == ids_of(2)
+
+
 @pytest.mark.usefixtures("unattended")
 @pytest.mark.parametrize("is_finished_by_the_next", [True, False])
 def test_a_night_that_is_started_again_takes_no_later_nights_place(
