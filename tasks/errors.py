@@ -145,7 +145,7 @@ class HeldBack(Final):
 
 
 class ErrorBudgetExceeded(HeldBack):
-    """More rows were set aside than `errors.max_rejected_fraction` allows."""
+    """More rows were set aside than `errors` allows, in share and number."""
 
 
 class GateFailed(HeldBack):

@@ -152,7 +152,8 @@ def held_back(planned: PlannedRun, spec: BatchInferenceSpec) -> list[str]:
     """
     accepted = planned.accepted()
     strict = replace(planned, spec=planned.spec.model_copy(update={"errors": spec.errors}))
-    too_many = excess(strict, accepted)
+    is_all = saw_all(planned)
+    too_many = excess(strict, accepted, is_part=not is_all)
     aside = load_rejections(planned, accepted) if too_many else None
     found = [f"{too_many}{hint_of(planned, aside)}"] if aside else []
     replaces = RunOptions().makes_new_version(spec)
@@ -164,7 +165,8 @@ def held_back(planned: PlannedRun, spec: BatchInferenceSpec) -> list[str]:
         judged = judge(replace(planned, spec=trial, replaces=replaces), accepted, {}, last)
     except InvalidSpec as error:  # a gate's column is not there
         return [*found, str(error)]
-    knows_rows = saw_all(planned, spec) or not staged_files(planned.run, accepted)
+    is_each_written = is_all and spec.sink.mode != "upsert"  # where those of one key are one
+    knows_rows = is_each_written or not staged_files(planned.run, accepted)
     return found + [
         line_of(each).strip()
         for gate, each in zip(spec.gates, judged, strict=True)
@@ -172,11 +174,10 @@ def held_back(planned: PlannedRun, spec: BatchInferenceSpec) -> list[str]:
     ]
 
 
-def saw_all(planned: PlannedRun, spec: BatchInferenceSpec) -> bool:
+def saw_all(planned: PlannedRun) -> bool:
     """Whether a preview has as many rows as a run of all inputs, of which there are no others."""
     rows, asked = planned.plan.known_rows, planned.options.limit
-    is_all = rows is not None and asked is not None and rows < asked
-    return is_all and spec.sink.mode != "upsert"  # of which those of one key are one
+    return rows is not None and asked is not None and rows < asked
 
 
 def clear_away(spec: BatchInferenceSpec) -> None:

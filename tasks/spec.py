@@ -67,6 +67,13 @@ class ErrorBudget(FormModel):
         description="Share of the run's rows; also of its files that cannot be read to their end, "
         "as nobody knows how many rows they lack.",
     )
+    rejected_rows_always_allowed: int = Field(
+        0,
+        ge=0,
+        description="So many rows of a run may be set aside whatever their share, even all there "
+        "are: for small runs, of which one row is a large share. Of files that cannot be read to "
+        "their end it allows none.",
+    )
     minimum_rows: int = Field(
         100,
         ge=1,
@@ -74,14 +81,31 @@ class ErrorBudget(FormModel):
     )
 
     def allows(self, rejected: int, rows: int) -> bool:
-        """Whether so many of some rows may be set aside.
+        """Whether so many of a run's rows may be set aside.
 
         Args:
             rejected: those that are.
             rows: all of them.
         """
+        return rejected <= self.rejected_rows_always_allowed or self.allows_share(rejected, rows)
+
+    def allows_share(self, rejected: int, whole: int) -> bool:
+        """Whether such a share may be set aside, of files or of some of a run's rows.
+
+        Args:
+            rejected: how many are.
+            whole: of how many.
+        """
         # Divided, and not multiplied: 0.29 * 100 is less than 29.
-        return not rejected or (rows > 0 and rejected / rows <= self.max_rejected_fraction)
+        return not rejected or (whole > 0 and rejected / whole <= self.max_rejected_fraction)
+
+    @property
+    def in_words(self) -> str:
+        """Both numbers, as an error names them."""
+        share = f"errors.max_rejected_fraction {self.max_rejected_fraction}"
+        return (
+            f"{share} and errors.rejected_rows_always_allowed {self.rejected_rows_always_allowed}"
+        )
 
 
 class Cost(FormModel):

@@ -48,6 +48,21 @@ def test_how_many_rows_there_are_is_judged_where_a_preview_knows(
     assert [line.startswith("FAILED  rows written: ") for line in said] == [True] * is_held
 
 
+@pytest.mark.parametrize(
+    ("rows", "allowed", "is_held"), [(60, 2, True), (500, 2, False), (500, 1, True)]
+)
+def test_rows_that_are_always_allowed_count_where_a_preview_has_seen_all(
+    tmp_path: Path, rows: int, allowed: int, is_held: bool
+) -> None:
+    """Of more rows like these more would be set aside."""
+    make_inputs(tmp_path / "in")
+    errors = {"max_rejected_fraction": 0.001, "rejected_rows_always_allowed": allowed}
+    said = previewed(classify_spec(tmp_path, {"bad": [1, 2]}, errors=errors), rows)
+    share, both = "0.001 allows", f"0.001 and errors.rejected_rows_always_allowed {allowed} allow"
+    more = f"set aside, more than errors.max_rejected_fraction {share if rows == 60 else both}"
+    assert said == [f"2 of {min(rows, 200)} rows {more}"] * is_held
+
+
 @pytest.mark.parametrize(("mode", "num_held"), [("append", 0), ("replace", 2)])
 def test_a_run_without_inputs_is_judged_where_it_would_replace_what_is_published(
     tmp_path: Path, mode: str, num_held: int

@@ -77,7 +77,10 @@ def test_who_exceeds_the_budget_is_shown_the_first_rows_of_each_error(tmp_path: 
     with pytest.raises(ErrorBudgetExceeded) as caught:
         publish_planned(make_plan(spec))
     said = str(caught.value)
-    assert said.startswith("5 of 200 rows set aside")
+    assert said.startswith(
+        "5 of 200 rows set aside, more than errors.max_rejected_fraction 0.01 and "
+        "errors.rejected_rows_always_allowed 0 allow; nothing was published\n"
+    )
     assert "  5 x ValueError in infer: </pre>" in said
     shown = [("0.parquet", 3), ("1.parquet", 10), ("1.parquet", 20)]
     for name, row in shown:
@@ -118,7 +121,8 @@ def test_a_file_that_is_cut_off_counts_as_its_share_of_the_files(tmp_path: Path,
     cut_off(tmp_path / "in", kind)
     source = {"kind": kind, "path": str(tmp_path / "in")}
     fields: dict[str, Any] = {"source": source, "stages": {"read": {"rows_per_batch": 500}}}
-    strict = classify_spec(tmp_path, **fields, errors={"max_rejected_fraction": 0.01})
+    errors = {"max_rejected_fraction": 0.01, "rejected_rows_always_allowed": 5}
+    strict = classify_spec(tmp_path, **fields, errors=errors)
     planned = make_plan(strict)
     run_attempt(planned)
     with pytest.raises(ErrorBudgetExceeded) as caught:

@@ -66,7 +66,10 @@ SPECS = st.fixed_dictionaries(
     optional={
         "cluster": st.fixed_dictionaries({"kind": st.sampled_from(["inline", "local"])}),
         "gates": st.lists(GATES, max_size=3),
-        "errors": st.fixed_dictionaries({"max_rejected_fraction": st.floats(0, 1)}),
+        "errors": st.fixed_dictionaries(
+            {"max_rejected_fraction": st.floats(0, 1)},
+            optional={"rejected_rows_always_allowed": st.integers(0, 10**9)},
+        ),
         "resources": st.fixed_dictionaries(
             {"num_gpus": st.one_of(st.just("auto"), st.floats(0, 1), st.integers(2, 8))}
         ),

@@ -457,6 +457,7 @@ def test_a_dashboards_url_may_have_a_path_and_a_user(address: str) -> None:
     ("section", "field", "wanted"),
     [
         ("errors", "max_rejected_fraction", "a number is wanted"),
+        ("errors", "rejected_rows_always_allowed", "a whole number is wanted"),
         ("resources", "num_gpus", "a number is wanted; or: it must be 'auto'"),
         ("retries", "max_attempts", "a whole number is wanted"),
         ("source", "split_above_mib", "a number is wanted"),

@@ -102,17 +102,24 @@ def check_budget(planned: PlannedRun, accepted: Accepted) -> None:
         raise with_rows(planned, ErrorBudgetExceeded(f"{too_many}; nothing was published"))
 
 
-def excess(planned: PlannedRun, accepted: Accepted) -> str:
+def excess(planned: PlannedRun, accepted: Accepted, *, is_part: bool = False) -> str:
     """What of a run is more than its budget allows; empty where nothing is.
 
     A file that cannot be read to its end lacks rows that nobody can count: it is held against the
     run as its share of the files.
+
+    Args:
+        planned: the run.
+        accepted: what its records cover.
+        is_part: whether its rows are like those of a larger run, of which only the share is known.
     """
     rows, budget = count_rows(accepted), planned.spec.errors
+    rejected, read = rows["rejected"], rows["read"]
     more = f"more than errors.max_rejected_fraction {budget.max_rejected_fraction} allows"
-    if not budget.allows(rows["rejected"], rows["read"]):
-        return f"{rows['rejected']:,} of {counted(rows['read'], 'row')} set aside, {more}"
-    if not rows["rejected"]:
+    if not (budget.allows_share if is_part else budget.allows)(rejected, read):
+        aside = f"{rejected:,} of {counted(read, 'row')} set aside"
+        return f"{aside}, {more if is_part else f'more than {budget.in_words} allow'}"
+    if not rejected:
         return ""
     try:
         damaged = load_rejections(planned, accepted).files_cut_off
@@ -122,7 +129,7 @@ def excess(planned: PlannedRun, accepted: Accepted) -> str:
             return ""
         raise
     files = len(planned.plan.shards["path"].unique())
-    if budget.allows(damaged, files):
+    if budget.allows_share(damaged, files):
         return ""
     return f"{damaged:,} of {counted(files, 'file')} cannot be read to the end, {more}"
 

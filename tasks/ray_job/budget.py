@@ -62,9 +62,8 @@ class Budget:
             rejected = rejected if self.counts_once else recorded.rejected
         if not budget.allows(rejected, of):
             raise ErrorBudgetExceeded(
-                f"{rejected:,} of {counted(of, 'row')} set aside, more than "
-                f"errors.max_rejected_fraction {budget.max_rejected_fraction} allows; nothing was "
-                "published"
+                f"{rejected:,} of {counted(of, 'row')} set aside, more than {budget.in_words} "
+                "allow; nothing was published"
             )
 
     def recorded(self) -> Recorded | None:

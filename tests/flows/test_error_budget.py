@@ -10,8 +10,9 @@ from tests.flows.conftest import published, spec_of
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
 
+@pytest.mark.parametrize(("share", "always"), [(0.05, 0), (0.001, 160)])
 def test_who_goes_on_is_not_held_back_by_the_rows_set_aside_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float, always: int
 ) -> None:
     """Those come first: of what the second attempt sees they are most, of the run's rows few."""
     monkeypatch.setattr("tasks.ray_job.progress.WRITE_EVERY_SECONDS", 0.01)
@@ -26,7 +27,7 @@ def test_who_goes_on_is_not_held_back_by_the_rows_set_aside_before(
         folder,
         source={"kind": "jsonl", "path": str(folder)},
         model={"kind": "python", "class": "predictors:DiesOnce", "init": init},
-        errors={"max_rejected_fraction": 0.05},
+        errors={"max_rejected_fraction": share, "rejected_rows_always_allowed": always},
         retries={"max_attempts": 2},
     )
     report = batch_inference(spec)

@@ -49,6 +49,19 @@ def test_who_counts_each_row_once_stops_at_once(job: Job) -> None:
         budget.check(counted(ALLOWED + 1).snapshot())
 
 
+@pytest.mark.parametrize("known", [200, None])
+def test_so_many_rows_stop_no_job_whatever_their_share(job: Job, known: int | None) -> None:
+    errors = ErrorBudget(max_rejected_fraction=0.1, rejected_rows_always_allowed=40)
+    spec = job.spec.model_copy(update={"errors": errors})
+    budget = Budget(
+        replace(job, spec=spec, pins={**job.pins, "known_rows": known}), counts_once=True
+    )
+    budget.check(counted(40).snapshot())
+    both = "max_rejected_fraction 0.1 and errors.rejected_rows_always_allowed 40 allow"
+    with pytest.raises(ErrorBudgetExceeded, match=f"41 of 200 rows set aside, .*{both}"):
+        budget.check(counted(41).snapshot())
+
+
 def test_of_what_ray_does_again_the_records_count(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,3 +153,18 @@ def test_as_many_rows_as_the_fraction_says_may_be_set_aside(tmp_path: Path, perc
     assert (report.rows["rejected"], report.rows["written"]) == (percent, 100 - percent)
     assert not ErrorBudget(**errors).allows(percent + 1, 100)
     assert not ErrorBudget(max_rejected_fraction=1).allows(1, 0)
+
+
+def test_rows_that_are_always_allowed_hold_no_small_run_back(tmp_path: Path) -> None:
+    make_inputs(tmp_path / "in", files=1, rows=4)
+
+    def run(allowed: int) -> dict[str, int]:
+        errors = {"max_rejected_fraction": 0.01, "rejected_rows_always_allowed": allowed}
+        return run_spec(classify_spec(tmp_path, {"bad": [1, 3]}, errors=errors))[1].rows
+
+    for allowed in (0, 1):
+        both = f"0.01 and errors.rejected_rows_always_allowed {allowed} allow"
+        with pytest.raises(ErrorBudgetExceeded, match=f"2 of 4 rows set aside, .*{both}"):
+            run(allowed)
+    rows = run(2)  # another budget makes no other run
+    assert (rows["rejected"], rows["written"]) == (2, 2)
