@@ -13,7 +13,7 @@ from tasks.own_process import lacking_here
 from tasks.plan import PlannedRun
 from tasks.planning.baselines import last_runs
 from tasks.planning.preflight import check_spec
-from tasks.publishing.judging import judge, line_of, staged_files
+from tasks.publishing.judging import judge, line_of, rows_judged, staged_files
 from tasks.publishing.output_rows import OutputReader
 from tasks.publishing.rejections import excess, hint_of, load_rejections
 from tasks.ray_job.job import output_of
@@ -161,7 +161,8 @@ def held_back(planned: PlannedRun, spec: BatchInferenceSpec) -> list[str]:
         return found  # a run would have nothing to do
     trial = planned.spec.model_copy(update={"gates": spec.gates})
     try:
-        last = last_runs(spec, ledger_of(spec).look())
+        rows = rows_judged(planned.run, accepted, {})
+        last = last_runs(spec, ledger_of(spec).look(), rows)
         judged = judge(replace(planned, spec=trial, replaces=replaces), accepted, {}, last)
     except InvalidSpec as error:  # a gate's column is not there
         return [*found, str(error)]

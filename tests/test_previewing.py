@@ -3,13 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tasks.plan import make_plan
 from tasks.previewing import held_back, trial_of
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
-from tests.reporting import classify_spec, make_inputs, run_attempt
+from tests.reporting import classify_spec, make_inputs, run_attempt, run_spec
 
 NONE = {"kind": "filter", "expression": "id < 0"}
 SOME = {"kind": "filter", "expression": "id < 20"}
@@ -61,6 +63,16 @@ def test_rows_that_are_always_allowed_count_where_a_preview_has_seen_all(
     share, both = "0.001 allows", f"0.001 and errors.rejected_rows_always_allowed {allowed} allow"
     more = f"set aside, more than errors.max_rejected_fraction {share if rows == 60 else both}"
     assert said == [f"2 of {min(rows, 200)} rows {more}"] * is_held
+
+
+def test_a_preview_is_not_measured_by_a_late_file_of_a_few_rows(tmp_path: Path) -> None:
+    make_inputs(tmp_path / "in")
+    gates = [{"kind": "drift", "column": "predicted_label", "maximum": 0.2}]
+    spec = classify_spec(tmp_path, gates=gates)
+    run_spec(spec)
+    pq.write_table(pa.table({"id": range(1_001, 1_020, 2)}), tmp_path / "in" / "late.parquet")
+    run_spec(spec, RunOptions(accept=True))
+    assert previewed(spec, 60) == []
 
 
 @pytest.mark.parametrize(("mode", "num_held"), [("append", 0), ("replace", 2)])

@@ -50,7 +50,8 @@ def pass_gates(planned: PlannedRun, accepted: Accepted, keys: Keys | None) -> di
         return {}
     try:
         chosen = keys.chosen if keys else {}
-        judged = judge(planned, accepted, chosen, last_runs(planned.spec, seen))
+        last = last_runs(planned.spec, seen, rows_judged(planned.run, accepted, chosen))
+        judged = judge(planned, accepted, chosen, last)
     except FileNotFoundError:
         # Somebody else may have published the run while we looked at its staged files.
         if planned.ledger.look().version_of(planned.run_key):
@@ -99,11 +100,22 @@ def judge(
     names = sorted({name for gate in gates for name in gate.columns.values()})
     reader = OutputReader(planned.storage, planned.spec.sink, schema, names)
     for file, rows in zip(files, reader.stream(files), strict=True):
-        keep = chosen.get(file.path.rpartition("/")[2])
+        keep = mask_of(file, chosen)
         published = rows if keep is None else rows.filter(pa.array(keep))
         for meter in meters if len(published) else ():
             meter.add(published)
     return [meter.judge() for meter in meters]
+
+
+def rows_judged(run: RunFolder, accepted: Accepted, chosen: Mapping[str, Mask]) -> int:
+    """How many rows would be published."""
+    files = [(file, mask_of(file, chosen)) for file in staged_files(run, accepted)]
+    return sum(file.rows if keep is None else int(keep.sum()) for file, keep in files)
+
+
+def mask_of(file: OutputFile, chosen: Mapping[str, Mask]) -> Mask | None:
+    """Which of a staged file's rows are published; None where all are."""
+    return chosen.get(file.path.rpartition("/")[2])
 
 
 def staged_files(run: RunFolder, accepted: Accepted) -> list[OutputFile]:

@@ -85,7 +85,7 @@ def test_a_day_is_compared_with_the_output_of_another_day(
 
     (judged,) = batch_inference(day("2"))["gates"]
     assert (judged["value"], judged["passed"]) == (0, True)
-    assert judged["note"] == f"against version 1 of {folder / '1'}"
+    assert judged["note"] == f"against version 1 of {folder / '1'}, 200 rows"
     assert "nothing to compare with" not in caplog.text
     make_inputs(folder / "others", files=1, rows=1)  # of another mixture
     with pytest.raises(GateFailed, match=r"drift of predicted_label .*against version 1 of"):
@@ -112,7 +112,10 @@ def test_the_output_that_all_days_are_compared_with_is_made_by_the_spec_they_hav
     (said,) = [each for each in caplog.messages if "nothing to compare with" in each]
     assert "baseline" not in said
     (second,) = batch_inference(spec, scheduled_time=day(2))["gates"]
-    assert (second["value"], second["note"]) == (0, f"against version 1 of {folder}/day-1/")
+    assert (second["value"], second["note"]) == (
+        0,
+        f"against version 1 of {folder}/day-1/, 200 rows",
+    )
 
 
 def test_what_a_gate_holds_back_is_kept_and_published_on_a_word(folder: Path) -> None:

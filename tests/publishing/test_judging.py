@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pyarrow as pa
@@ -81,6 +82,49 @@ def test_gates_look_at_the_rows_that_are_published(folder: Path, tmp_path: Path)
     steady = report.seconds["steady"]
     assert steady
     assert report.rows_per_second == pytest.approx(200 / steady, rel=0.1)
+
+
+def test_a_night_is_not_measured_by_a_late_file_of_a_few_rows(folder: Path) -> None:
+    gates = [{"kind": "drift", "column": "predicted_label", "maximum": 0.2}]
+    spec = classify_spec(folder, gates=gates)
+
+    def night(name: str, ids: range, *, accept: bool = False) -> dict[str, Any]:
+        pq.write_table(pa.table({"id": ids}), folder / "in" / f"{name}.parquet")
+        return run_spec(spec, RunOptions(accept=accept))[1].gates[0]
+
+    run_spec(spec)  # 200 rows
+    late = night("late", range(1_001, 1_020, 2), accept=True)
+    assert (late["passed"], late["note"]) == (False, "against version 1, 200 rows")
+    first = "against version 1, 200 rows; later ones have fewer than half of this run's"
+    against = [{**gates[0], "baseline": spec.sink.path}]
+    sink = {"kind": "parquet", "path": f"{folder}/other"}
+    _, other = run_spec(classify_spec(folder, gates=against, sink=sink))
+    assert f"against version 1 of {spec.sink.path}, 200 rows;" in other.gates[0]["note"]
+    full = night("full", range(2_000, 2_200))
+    assert (full["value"], full["note"]) == (0, first)
+    with pytest.raises(GateFailed, match=r"FAILED  drift of .*against version 3, 200 rows\)"):
+        night("drifted", range(3_001, 3_400, 2))
+    assert night("drifted", range(3_001, 3_400, 2), accept=True)["passed"] is False
+    alike = night("like it", range(4_001, 4_400, 2))
+    assert (alike["value"], alike["note"]) == (0, "against version 4, 200 rows")
+
+
+def test_an_upsert_is_measured_by_the_rows_that_it_publishes(folder: Path) -> None:
+    """Of 200 rows 100 are superseded: the 60 of the last run are more than half of the others."""
+    source = folder / "times"
+    source.mkdir()
+    sink = {"kind": "delta", "path": str(folder / "table"), "mode": "upsert", "key": ["id"]}
+    spec = classify_spec(
+        folder,
+        source={"kind": "parquet", "path": str(source)},
+        sink={**sink, "newest_by": "at"},
+        gates=[{"kind": "drift", "column": "predicted_label", "maximum": 0.2}],
+    )
+    for name, ids in enumerate(([*range(200)], [*range(60)], [*range(100)] * 2)):
+        rows = pa.table({"id": ids, "at": range(len(ids))})
+        pq.write_table(rows, source / f"{name}.parquet")
+        _, report = run_spec(spec)
+    assert report.gates[0]["note"] == "against version 2, 60 rows"
 
 
 def test_a_word_given_outside_of_prefect_is_the_users(folder: Path) -> None:

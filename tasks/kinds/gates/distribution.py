@@ -39,10 +39,15 @@ def tally_for(kind: pa.DataType, earlier: dict[str, Any] | None) -> "NumberTally
     return NumberTally(earlier) if is_number(kind) else ValueTally(earlier)
 
 
+def rows_of(distribution: dict[str, Any]) -> int:
+    """How many rows a distribution is of."""
+    return int(sum(distribution["counts"])) + int(distribution["missing"])
+
+
 def shares(distribution: dict[str, Any]) -> list[float]:
     """A distribution as shares of all rows, bin by bin, what is missing last."""
-    counts = [*distribution["counts"], distribution["missing"]]
-    return [count / sum(counts) for count in counts]
+    counts, rows = [*distribution["counts"], distribution["missing"]], rows_of(distribution)
+    return [count / rows for count in counts]
 
 
 def lacks_edges(earlier: dict[str, Any]) -> bool:

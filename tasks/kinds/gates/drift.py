@@ -1,4 +1,4 @@
-"""How far a column's distribution has moved since the last published run."""
+"""How far a column's distribution has moved since a published run."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Self
@@ -6,12 +6,14 @@ from typing import ClassVar, Literal, Self
 import pyarrow as pa
 from pydantic import ConfigDict, Field, model_validator
 
+from tasks.counted import counted
 from tasks.kinds.gates.distances import DISTANCES
 from tasks.kinds.gates.distribution import (
     NumberTally,
     ValueTally,
     compared,
     lacks_edges,
+    rows_of,
     tally_for,
 )
 from tasks.kinds.gates.gate import Chart, Gate, Judgement, LastRun
@@ -19,7 +21,11 @@ from tasks.kinds.gates.values import refuse_nested
 
 
 class DriftGate(Gate):
-    """Compares a column's distribution with the last published run's."""
+    """Compares a column's distribution with that of the last run of at least half as many rows.
+
+    Where no published run has so many, as on the first of many rows, half as many as the largest
+    one of them are enough.
+    """
 
     model_config = ConfigDict(title="Drift")
     kind: Literal["drift"] = "drift"
@@ -34,7 +40,9 @@ class DriftGate(Gate):
         "common).",
     )
     maximum: float = Field(
-        ge=0, description="The distance at most. The first run has nothing to compare with."
+        ge=0,
+        description="The distance at most, from the last published run that has at least half as "
+        "many rows. The first run has nothing to compare with.",
     )
 
     baseline: str | None = Field(
@@ -42,7 +50,7 @@ class DriftGate(Gate):
         min_length=1,
         pattern=r"^[^{}]+$",
         description="Path of another output, reached with the sink's storage_options: compare with "
-        "its last run instead. Its runs had a drift gate of this column. Where sink.path has a "
+        "its runs instead. Its runs had a drift gate of this column. Where sink.path has a "
         "{scheduled:...} in it, an output has no run before to compare with.",
     )
     compares: ClassVar[bool] = True
@@ -79,7 +87,7 @@ class DriftGate(Gate):
         return refuse_nested(kind)
 
     def meter(self, schema: pa.Schema, last: LastRun) -> "DriftMeter":
-        """Counts values in the last run's bins."""
+        """Counts values in the earlier run's bins."""
         return DriftMeter(self, schema.field(self.column).type, last)
 
 
@@ -93,20 +101,20 @@ class DriftMeter:
     tally: NumberTally | ValueTally = field(init=False)
 
     def __post_init__(self) -> None:
-        self.earlier = self.last.distributions.get(self.gate.column)
-        self.tally = tally_for(self.kind, self.earlier)
+        self.earlier = self.last.columns.get(self.gate.column)
+        self.tally = tally_for(self.kind, self.earlier.distribution if self.earlier else None)
 
     def add(self, rows: pa.Table) -> None:
         """Count some rows."""
         self.tally.add(rows[self.gate.column])
 
     def judge(self) -> Judgement:
-        """The distance from the last run."""
-        tally, earlier = self.tally, self.earlier
-        if earlier is None:
+        """The distance from the earlier run."""
+        tally = self.tally
+        if self.earlier is None:
             note = "nothing to compare with yet"
             return self.gate.judgement(None, True, note=note, distribution=tally.anew())
-        version = self.last.versions[self.gate.column]
+        earlier, version = self.earlier.distribution, self.earlier.version
         if earlier["kind"] != tally.kind:
             note = f"{version} had {earlier['kind']} here, now there are {tally.kind}"
             return self.gate.judgement(None, False, note=note, distribution=tally.anew())
@@ -116,10 +124,11 @@ class DriftMeter:
         bins, expected, seen = compared(earlier, tally)
         value = DISTANCES[self.gate.metric](expected, seen)
         passed = value <= self.gate.maximum
+        since = "" if self.earlier.is_last else "; later ones have fewer than half of this run's"
         return self.gate.judgement(
             value,
             passed,
-            note=f"against {version}",
+            note=f"against {version}, {counted(rows_of(earlier), 'row')}{since}",
             chart=Chart(bins, expected, seen, version, "this run"),
             # Who publishes a drift on their word makes it the new measure.
             distribution=tally.to_keep() if passed else tally.anew(),

@@ -40,13 +40,22 @@ class Judgement:
 
 
 @dataclass(frozen=True)
+class Earlier:
+    """A column's distribution, as a published run left it."""
+
+    distribution: dict[str, Any]
+    version: str
+    """The version that published it, in words."""
+    is_last: bool = True
+    """Whether no run has left one since; those that have had too few rows."""
+
+
+@dataclass(frozen=True)
 class LastRun:
     """What earlier runs left to compare with."""
 
-    distributions: Mapping[str, dict[str, Any]] = field(default_factory=dict)
-    """The latest one of each column."""
-    versions: Mapping[str, str] = field(default_factory=dict)
-    """The version that published it, in words, by column."""
+    columns: Mapping[str, Earlier] = field(default_factory=dict)
+    """The latest one of each column that has enough rows."""
 
 
 class Meter(Protocol):
@@ -67,7 +76,7 @@ class Gate(Kind):
 
     @property
     def compared_with(self) -> str | None:
-        """The path of another output, whose last run it compares with; None: with its own."""
+        """The path of another output, whose runs it compares with; None: with its own."""
         return None
 
     @property
