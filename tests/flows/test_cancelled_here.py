@@ -79,7 +79,7 @@ def test_nobody_tells_a_preview_to_stop_any_more_once_it_deletes_what_it_has_lef
     numbers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else that word comes between its folder's last file and the folder."""
-    begun, ended = list[str](), list[str]()
+    begun, ended, at_the_end = list[str](), list[str](), list[int]()
 
     def stop_slowly(spec: BatchInferenceSpec, flow_run: str) -> None:
         begun.append(flow_run)
@@ -89,7 +89,6 @@ def test_nobody_tells_a_preview_to_stop_any_more_once_it_deletes_what_it_has_lef
 
     monkeypatch.setattr("flows.cancellation.stop_jobs", stop_slowly)
     monkeypatch.setattr("flows.preview.clear_away", lambda _: at_the_end.append(len(ended)))
-    at_the_end = list[int]()
     with pytest.raises(RunStopped):
         preview.with_options(on_running=[cancel_it])(spec_of(numbers, model=SLOW), rows=400)
     assert set(at_the_end) == {len(begun)}  # Prefect has it deleted once more

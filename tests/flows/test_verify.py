@@ -243,7 +243,9 @@ def test_of_an_upsert_the_rows_that_newer_ones_of_their_key_have_left_are_compar
         "    key = [f'{batch[\"id\"][row] % 150}-{at % 2}' for at, row in enumerate(rows)]\n"
         "    return {'__row': batch['__row'][rows], 'x': batch['x'][rows], 'key': key}\n"
     )
-    steps = [{"kind": "python", "function": "doubling_steps:twice", "with_row_ids": True}]
+    steps: list[dict[str, Any]] = [
+        {"kind": "python", "function": "doubling_steps:twice", "with_row_ids": True}
+    ]
     sink = {"kind": "delta", "path": str(numbers.parent / "out")}
     sink |= {"mode": "upsert", "key": ["key"], "newest_by": "x"}
     spec = with_code(numbers, DOUBLES, steps=steps, sink=sink)
