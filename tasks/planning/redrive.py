@@ -147,7 +147,7 @@ def refuse_other_source(spec: BatchInferenceSpec, header: dict[str, Any]) -> Non
         was, now = getattr(then, name), getattr(spec.source, name)
         if was != now:
             problem = f"was {was!r} in run {run_id}, and by it rows or columns are others than"
-            way_out = "its own: set it back for this, or predict all anew with --replace-output"
+            way_out = "its own: set it back, or predict all anew with --replace-output"
             raise InvalidSpec.at(f"source.{name}", now, f"{problem} {way_out}")
 
 
@@ -158,7 +158,7 @@ def refuse_other_sink(spec: BatchInferenceSpec, header: dict[str, Any]) -> None:
         was = then.get(name, type(spec.sink).model_fields[name].default)
         if was != now[name]:
             problem = f"was {was!r} in run {header['run_id']}, in whose output the rows are to be:"
-            way_out = "set it back for this, or predict all anew with --replace-output"
+            way_out = "set it back, or predict all anew with --replace-output"
             raise InvalidSpec.at(f"sink.{name}", now[name], f"{problem} {way_out}")
 
 

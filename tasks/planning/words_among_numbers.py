@@ -45,7 +45,7 @@ def hint_on(spec: BatchInferenceSpec, reader: dict[str, Any] | None) -> str:
     for step in spec.steps if known else ():
         after = step.schema_after(known)
         if after is None:
-            return hint_of(known)
+            return hint_of(known or ())
         known = after
     read = spec.model.input_columns
     return hint_of(each for each in known or () if not read or each.name in read)

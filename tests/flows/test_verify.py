@@ -233,7 +233,7 @@ def test_what_was_seen_is_kept_beside_the_ledger(numbers: Path) -> None:
 def test_of_an_upsert_the_rows_that_newer_ones_of_their_key_have_left_are_compared(
     numbers: Path,
 ) -> None:
-    """Each input row becomes two, and of each file the rows of the last hundred keys are left."""
+    """Each input row becomes two, and those of the last 150 are left."""
     code = numbers.parent / "code"
     code.mkdir()
     (code / "doubling_steps.py").write_text(
@@ -246,7 +246,7 @@ def test_of_an_upsert_the_rows_that_newer_ones_of_their_key_have_left_are_compar
     steps: list[dict[str, Any]] = [
         {"kind": "python", "function": "doubling_steps:twice", "with_row_ids": True}
     ]
-    sink = {"kind": "delta", "path": str(numbers.parent / "out")}
+    sink: dict[str, Any] = {"kind": "delta", "path": str(numbers.parent / "out")}
     sink |= {"mode": "upsert", "key": ["key"], "newest_by": "x"}
     spec = with_code(numbers, DOUBLES, steps=steps, sink=sink)
     report = batch_inference(spec)
