@@ -8,6 +8,7 @@ from tests.soak.results import Result, Struck
 from tests.soak.scene import Scene
 from tests.soak.stand import Stand
 from tests.soak.turn import BrokenPromise, Turn
+from tests.soak.verified import problem_of
 
 
 def play(stand: Stand, case: Case) -> Result:
@@ -19,6 +20,8 @@ def play(stand: Stand, case: Case) -> Result:
         for each in case.rounds:
             result.struck.append(Struck(each.strike.fault, f"{each.action} {each.strike}"))
             Turn(scene, each, result.struck[-1]).take()
+        if problem := problem_of(scene):
+            result.problems.append(problem)
     except (BrokenPromise, TimeoutError) as error:
         result.problems.append(str(error))
     except Exception as error:

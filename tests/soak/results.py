@@ -33,6 +33,8 @@ class Result:
     struck: list[Struck] = field(default_factory=list)
     seconds: float = 0.0
     problems: list[str] = field(default_factory=list)
+    verified: int = 0
+    """Rows that, predicted again at the end, came out as they are published."""
 
     @property
     def is_good(self) -> bool:
