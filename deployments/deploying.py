@@ -19,6 +19,7 @@ import yaml
 
 from deployments.automations_left import automations_left
 from deployments.lost_days import refuse_lost_days
+from deployments.lost_schedules import remove_lost_schedules
 from deployments.named_server import named_server
 from deployments.parameters import full_spec, place_of
 from deployments.prefect_file import PREFECT_FILE, Deployment, load_prefect_file
@@ -226,30 +227,6 @@ def run_prefect(prefect_file: Path, environment: Mapping[str, str], folder: Path
     )
     if said.returncode:
         raise DeployFailedError(said.stdout)
-
-
-def remove_lost_schedules(
-    client: "SyncPrefectClient",
-    found: "DeploymentResponse",
-    wanted: Deployment,
-    tell: Callable[[str], None],
-) -> None:
-    """Remove schedules that a file has made and names no more, as after a slug was renamed.
-
-    Those that people add in Prefect's pages have no slug, and stay where the file has none for the
-    deployment; else Prefect has made all anew.
-
-    Args:
-        client: of the server.
-        found: what it has.
-        wanted: what the file says.
-        tell: is told what has gone.
-    """
-    slugs = {each.slug for each in wanted.schedules}
-    for schedule in found.schedules:
-        if schedule.slug and schedule.slug not in slugs:
-            client.delete_deployment_schedule(found.id, schedule.id)
-            tell(f"the schedule {schedule.slug} of {found.name} is gone, as from its file")
 
 
 @app.command()

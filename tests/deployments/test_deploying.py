@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -10,6 +11,8 @@ import pytest
 import yaml
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import DeploymentScheduleCreate, WorkPoolCreate
+from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterId
+from prefect.client.schemas.objects import StateType
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.settings import (
     PREFECT_API_URL,
@@ -21,6 +24,7 @@ from prefect.settings import (
 from deployments import automations
 from deployments.automations_left import automations_left
 from deployments.deploying import all_deployments, check_specs, deploy, leave_at_rest
+from deployments.lost_schedules import remove_lost_schedules
 from deployments.named_server import named_server
 from deployments.prefect_file import Deployment
 from flows.search import search
@@ -119,6 +123,30 @@ def test_what_a_file_has_lost_goes_and_what_somebody_has_switched_off_stays_so(
         "search/renamed; one that is in no other file either was left behind, and prefect "
         "deployment delete NAME removes it",
     ]
+
+
+@pytest.mark.prefect
+def test_nights_that_are_late_outlive_their_schedule(server: Any) -> None:
+    """As where a slug is renamed on a day without a worker: nobody else would do their days."""
+    tonight = datetime.now(UTC).replace(hour=2, minute=0, second=0, microsecond=0)
+    nights = [tonight - timedelta(days=each) for each in (3, 2, 1)]
+    made = deployed(server, "late", old=True)
+    server.request(
+        "POST",
+        "/deployments/{id}/schedule",
+        path_params={"id": made.id},
+        json={"start_time": str(nights[0]), "end_time": str(nights[-1]), "min_runs": 3},
+    )
+    said: list[str] = []
+    wanted = Deployment.model_validate(entry("late", "new"))
+    remove_lost_schedules(server, made, wanted, said.append)
+    assert said == ["the schedule old of late is gone, as from its file"]
+    assert not server.read_deployment(made.id).schedules
+    its = DeploymentFilter(id=DeploymentFilterId(any_=[made.id]))
+    kept = server.read_flow_runs(deployment_filter=its)
+    assert sorted(each.expected_start_time for each in kept) == nights
+    assert sorted(each.next_scheduled_start_time for each in kept) == nights
+    assert {each.state_type for each in kept} == {StateType.SCHEDULED}
 
 
 @pytest.mark.prefect
