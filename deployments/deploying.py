@@ -6,10 +6,7 @@ ever, and lets deployments go on that somebody has paused.
 """
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,8 +17,10 @@ import yaml
 from deployments.automations_left import automations_left
 from deployments.lost_days import refuse_lost_days
 from deployments.lost_schedules import remove_lost_schedules
+from deployments.misspelt import flow_of, refuse_unknown_parameters, refuse_unknown_steps
 from deployments.named_server import named_server
 from deployments.parameters import full_spec, place_of
+from deployments.prefect_command import DeployFailedError, run_prefect
 from deployments.prefect_file import PREFECT_FILE, Deployment, load_prefect_file
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
@@ -36,10 +35,6 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 FULL_SPEC = f"{full_spec.__module__}.{full_spec.__name__}"
 Known = dict[tuple[str, str], "DeploymentResponse"]
 """A server's deployments by entrypoint and name."""
-
-
-class DeployFailedError(RuntimeError):
-    """`prefect deploy` failed; the message is what it said."""
 
 
 def deploy(
@@ -59,20 +54,24 @@ def deploy(
         tell: is told what has gone, and what goes on that the file does not name.
 
     Raises:
-        InvalidSpec: the file has a key that Prefect would drop without a word, or a spec of its is
-            wrong; nothing is deployed then.
+        InvalidSpec: the file has a key that Prefect would drop without a word, or names a step or a
+            parameter that is not there, or a spec of its is wrong; nothing is deployed then.
         DeployFailedError: Prefect refuses it.
     """
-    wanted = load_prefect_file(prefect_file).deployments
+    file = load_prefect_file(prefect_file)
+    refuse_unknown_steps(file)
+    wanted = file.deployments
     for each in wanted:
+        refuse_unknown_steps(each)
+        refuse_unknown_parameters(each)
         check_specs(each, folder)
     raw = written_out(parse_yaml(prefect_file.read_text(encoding="utf-8")))
     known = known_of(client, wanted)
     leave_at_rest(raw["deployments"], known | moved(client, wanted, known))
     with TemporaryDirectory() as place:
-        file = Path(place) / prefect_file.name
-        file.write_text(yaml.safe_dump(raw, sort_keys=False), encoding="utf-8")
-        run_prefect(file, environment, folder)
+        filled = Path(place) / prefect_file.name
+        filled.write_text(yaml.safe_dump(raw, sort_keys=False), encoding="utf-8")
+        run_prefect(filled, environment, folder)
     known = known_of(client, wanted)
     for each in wanted:
         if found := known.get((each.entrypoint, each.name)):
@@ -130,20 +129,11 @@ def moved(client: "SyncPrefectClient", wanted: list[Deployment], known: Known) -
         namesakes = [old for (_, name), old in known.items() if name == each.name]
         if not namesakes or (each.entrypoint, each.name) in known:
             continue
-        flow = flow_name(each.entrypoint)
+        flow = flow_of(each.entrypoint)
         for old in namesakes:
-            if client.read_flow(old.flow_id).name == flow:
+            if flow and client.read_flow(old.flow_id).name == flow.name:
                 found[each.entrypoint, each.name] = old
     return found
-
-
-def flow_name(entrypoint: str) -> str | None:
-    """What a flow is called; None where it cannot be loaded, which Prefect's command tells of."""
-    from prefect.flows import load_flow_from_entrypoint
-
-    with suppress(Exception):  # of any kind: it is somebody's code
-        return str(load_flow_from_entrypoint(entrypoint).name)
-    return None
 
 
 def left_behind(client: "SyncPrefectClient", wanted: list[Deployment]) -> list[str]:
@@ -201,32 +191,6 @@ def leave_at_rest(entries: list[dict[str, Any]], known: Known) -> None:
             is_off = {schedule.get("slug"), schedule.get("replaces")} & off
             if is_off and schedule.get("active") is None:
                 schedule["active"] = False
-
-
-def run_prefect(prefect_file: Path, environment: Mapping[str, str], folder: Path | None) -> None:
-    """Call `prefect deploy` for all that a file names.
-
-    Args:
-        prefect_file: names it.
-        environment: of the command.
-        folder: to call it in.
-
-    Raises:
-        DeployFailedError: it fails.
-    """
-    # With -P a folder of the user's that is called `flows` hides none of ours.
-    command = ["-P", "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file"]
-    said = subprocess.run(
-        [sys.executable, *command, str(prefect_file)],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if said.returncode:
-        raise DeployFailedError(said.stdout)
 
 
 @app.command()

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from deployments.deploying import DeployFailedError
+from deployments.prefect_command import DeployFailedError
 from deployments.stack.processes import ServiceFailedError
 from deployments.stack.stack import SERVICES, Stack
 from deployments.stack.stack import down as take_down

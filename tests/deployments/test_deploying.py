@@ -25,7 +25,9 @@ from deployments import automations
 from deployments.automations_left import automations_left
 from deployments.deploying import all_deployments, check_specs, deploy, leave_at_rest
 from deployments.lost_schedules import remove_lost_schedules
+from deployments.misspelt import refuse_unknown_steps
 from deployments.named_server import named_server
+from deployments.prefect_command import DeployFailedError, run_prefect
 from deployments.prefect_file import Deployment
 from flows.search import search
 from tasks.errors import InvalidSpec
@@ -228,6 +230,73 @@ def test_a_file_with_a_key_that_prefect_would_drop_is_not_deployed(tmp_path: Pat
     nobody: Any = None
     with pytest.raises(InvalidSpec, match=r"deployments\.0\.paussed: Extra inputs"):
         deploy(nobody, {}, file)
+
+
+STEP = {"deployments.parameters.stack_file": {"id": "a", "file": "x"}}
+MISSPELT: dict[str, tuple[dict[str, Any], str]] = {
+    "a step": (
+        {"build": [STEP, {"deployments.parameters.full_specc": {"file": "a.yaml"}}]},
+        r"^a: build: 'deployments\.parameters\.full_specc' is no step .* no attribute 'full_specc'",
+    ),
+    "its package": (
+        {"push": {"deploymens.parameters.stack_file": {"file": "x"}}},
+        r"^a: push: 'deploymens\.parameters\.stack_file' is no step .*: No module named 'deploymen",
+    ),
+    "a step where runs start": (
+        {"pull": [{"prefect.deployments.steps.set_working_directori": {"directory": "/x"}}]},
+        r"^a: pull: 'prefect\.deployments\.steps\.set_working_directori' is no step",
+    ),
+    "what a step takes": (
+        {"build": [{"deployments.parameters.full_spec": {"id": "a", "fil": "a.yaml"}}]},
+        r"^a: build: 'fil' is nothing that .*full_spec takes: file, .*; did you mean file\?",
+    ),
+    "what a step needs": (
+        {"build": [{"deployments.parameters.full_spec": {"id": "a"}}]},
+        r"^a: build: deployments\.parameters\.full_spec: missing a required argument: 'file'",
+    ),
+    "a parameter": (
+        {"parameters": {"spec": {}, "qeury": "cat"}},
+        r"^a: parameters: 'qeury' is nothing that flows\.search\..* takes: .*did you mean query",
+    ),
+    "a schedule's": (
+        {"schedules": [{**DAILY, "parameters": {"kk": 3}}]},
+        r"^a: parameters: 'kk' is nothing that flows\.search\.search takes: .*k",
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "said"), MISSPELT.values(), ids=MISSPELT.keys())
+def test_a_name_that_nobody_has_is_named_before_anything_is_deployed(
+    changes: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    """Prefect shows where in its code it met one, or deploys it, and every run fails."""
+    file = tmp_path / "prefect.yaml"
+    file.write_text(yaml.safe_dump({"name": "ours", "deployments": [entry("a", **changes)]}))
+    nobody: Any = None
+    with pytest.raises(InvalidSpec, match=said):
+        deploy(nobody, {}, file)
+
+
+def test_a_step_that_may_be_there_where_it_is_called_is_nobodys_slip() -> None:
+    steps = {
+        "pull": [{"of_the_workers_image.steps.fetch": {"any": "thing"}}],
+        "build": [{"prefect_docker.steps.build_image": {"requires": "prefect-docker", "tag": "x"}}],
+    }
+    refuse_unknown_steps(Deployment.model_validate(entry("a", **steps)))
+
+
+def test_what_prefects_command_fails_on_is_said_without_its_code(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "flow.py").write_text(SMALL)
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "prefect.yaml"
+    wrong = entry("a", entrypoint="flow.py:serch")
+    file.write_text(yaml.safe_dump({"name": "ours", "deployments": [wrong]}))
+    with pytest.raises(DeployFailedError, match="Flow function with name 'serch' not f") as caught:
+        run_prefect(file, os.environ, tmp_path)
+    assert "Traceback" not in str(caught.value)
+    assert "  File " not in str(caught.value)
 
 
 def test_a_wrong_spec_is_named_before_anything_is_deployed(tmp_path: Path) -> None:
