@@ -39,6 +39,12 @@ def run(job: Job, line: StageThreads | None = None) -> Exception | None:
 
 
 def leave(job: Job, result: dict[str, Any]) -> None:
-    """Store the result; it is the last thing a job writes."""
+    """Store the result; it is the last thing a job writes.
+
+    Where two have begun the same attempt at once, the first one's stays: each of them ends its own
+    job by it, and that one would say that it was stopped.
+    """
+    if job.storage.stat(job.result_file) is not None:
+        return
     body = {"attempt": job.attempt, "run_id": job.run_id, **result}
     job.storage.write(job.result_file, json.dumps(body).encode())

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tasks.attempt import FOLLOWED
+from tasks.attempt import FOLLOWED, Attempt
 from tasks.clusters.inline import InlineJob
 from tasks.errors import JobLost, StageFailed
 from tasks.job_look import Look
@@ -167,6 +167,23 @@ def test_a_job_that_another_process_stops_ends(numbers: Path) -> None:
     while running.is_alive() and time.monotonic() < until:
         time.sleep(0.02)
     assert Look.of(attempt.job).result["error"]["class"] == "RunStopped"  # type: ignore[index]
+
+
+def test_of_two_who_make_the_same_attempt_at_once_the_first_ones_result_stays(
+    numbers: Path,
+) -> None:
+    """Whoever finds it stops its own job, and that one's last word was taken for the other's."""
+    one = {"max_replicas": 1, "batch_size": 1}
+    _, first = begin(small(numbers, "Waits", resources=one))
+    second = Attempt(first.job, first.cluster)
+    second.running = second.cluster.start(first.job)
+    first.stop()
+    told = Path(first.job.result_file).read_text()
+    assert "the job was stopped" in told
+    Path(first.job.result_file).write_text(ended := told.replace("the job was", "the first was"))
+    second.stop()
+    assert not second.running.is_alive()
+    assert Path(first.job.result_file).read_text() == ended
 
 
 def test_a_job_that_can_leave_no_result_says_why(
