@@ -7,6 +7,7 @@ import pyarrow as pa
 from pydantic import ConfigDict, Field, model_validator
 
 from tasks.counted import counted
+from tasks.kinds.gates.chance import by_chance
 from tasks.kinds.gates.distances import DISTANCES
 from tasks.kinds.gates.distribution import (
     NumberTally,
@@ -24,7 +25,8 @@ class DriftGate(Gate):
     """Compares a column's distribution with that of the last run of at least half as many rows.
 
     Where no published run has so many, as on the first of many rows, half as many as the largest
-    one of them are enough.
+    one of them are enough. A distance that two runs of so few rows show by chance once in a
+    thousand times is no drift.
     """
 
     model_config = ConfigDict(title="Drift")
@@ -42,7 +44,8 @@ class DriftGate(Gate):
     maximum: float = Field(
         ge=0,
         description="The distance at most, from the last published run that has at least half as "
-        "many rows. The first run has nothing to compare with.",
+        "many rows; of few rows, more where chance alone makes more once in a thousand times. The "
+        "first run has nothing to compare with.",
     )
 
     baseline: str | None = Field(
@@ -122,9 +125,14 @@ class DriftMeter:
             note = f"{version} kept nothing of its numbers to compare with"
             return self.gate.judgement(None, True, note=note, distribution=tally.anew())
         bins, expected, seen = compared(earlier, tally)
-        value = DISTANCES[self.gate.metric](expected, seen)
-        passed = value <= self.gate.maximum
+        distance = DISTANCES[self.gate.metric]
+        value, passed = distance(expected, seen), True
         since = "" if self.earlier.is_last else "; later ones have fewer than half of this run's"
+        if value > self.gate.maximum:
+            rows = (rows_of(earlier), rows_of(tally.as_before()))
+            chance = by_chance(distance, expected, seen, rows)
+            passed = value <= chance
+            since += f"; of so few rows {chance:.3g} is chance" if passed else ""
         return self.gate.judgement(
             value,
             passed,

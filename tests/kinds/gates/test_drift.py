@@ -148,7 +148,7 @@ def test_other_numbers_than_infinite_ones_alone_are_drift(gate: Gate) -> None:
 def test_numbers_that_came_after_none_are_compared_with() -> None:
     """And so they are where an earlier release kept nothing of infinite ones."""
     gate = gate_of(kind="drift", column="x", maximum=1)
-    _, some = two_runs(gate, [math.nan] * 100, [1.0] * 5 + [math.nan] * 95)
+    _, some = two_runs(gate, [math.nan] * 2_000, [1.0] * 100 + [math.nan] * 1_900)
     assert some.passed
     assert some.distribution
     infinite = {"kind": "numbers", "edges": [], "counts": [0, 100], "missing": 0}
@@ -157,7 +157,7 @@ def test_numbers_that_came_after_none_are_compared_with() -> None:
     assert again.note == "version 1 kept nothing of its numbers to compare with"
     assert again.distribution
     for kept in (some.distribution, again.distribution):
-        now = judge(PSI, pa.table({"x": [9.0] * 5 + [math.nan] * 95}), last=last_run(kept))
+        now = judge(PSI, pa.table({"x": [9.0] * 100 + [math.nan] * 1_900}), last=last_run(kept))
         assert not now.passed
 
 
