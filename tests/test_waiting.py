@@ -115,6 +115,17 @@ def test_nothing_breaks_where_a_driver_has_ended_before_it_is_told(
         assert taken(job_of(numbers), tmp_path / "log") is waiting.process
 
 
+def test_a_driver_of_which_nobody_could_know_ends_with_the_command(
+    numbers: Path, tmp_path: Path
+) -> None:
+    """Ctrl-C pressed twice, while the storage is slow to take the note that it runs."""
+    with driver_in_waiting(spec_of(numbers, cluster=OWN)):
+        process = taken(job_of(numbers), tmp_path / "log")
+        assert process is not None
+        assert process.poll() is None
+    assert process.poll() is not None
+
+
 def test_the_command_has_a_driver_wait_while_the_flow_runs(
     numbers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from tasks.clusters.driver import STOP_SECONDS, driver_environment, end, launch, log_file
-from tasks.clusters.waiting import taken
+from tasks.clusters.waiting import let_go, taken
 from tasks.errors import Unreachable
 from tasks.lease import Holder, is_at_work, load_holder, save_holder
 from tasks.ray_job.follower_heartbeat import LOOK_EVERY_SECONDS, has_result, leave_sign
@@ -87,6 +87,7 @@ class Local:
                 end(psutil.Process(process.pid))
             problem = f"sink.path: the storage did not take {driver_file(job)} ({error})"
             raise Unreachable(problem) from error
+        let_go()
         return LocalJob(job, holder, lambda: process.poll() is None)
 
     def attach(self, job: Job) -> LocalJob | None:

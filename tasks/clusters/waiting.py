@@ -96,21 +96,29 @@ def surroundings_of(spec: BatchInferenceSpec) -> dict[str, Any]:
 def taken(job: Job, log: Path) -> subprocess.Popen[str] | None:
     """The driver that waits, with a job now; None where none does that suits the job.
 
+    Who ends this process before `let_go` ends it too: it stands nowhere yet that it runs.
+
     Args:
         job: what it is to do.
         log: where its output is to be found from now on.
     """
     if not WAITING:
         return None
-    driver = WAITING.pop()
+    driver = WAITING[-1]
     suits = driver.surroundings == surroundings_of(job.spec)
     if not suits or driver.process.poll() is not None:
+        WAITING.clear()
         dismiss(driver)
         return None
     driver.log.replace(log)
     driver.tell({"arguments": job.arguments, "environment": job.driver_env})
     driver.leave()
     return driver.process
+
+
+def let_go() -> None:
+    """Leave the driver that has taken a job to whoever finds that it runs."""
+    WAITING.clear()
 
 
 def dismiss(driver: WaitingDriver) -> None:
