@@ -270,6 +270,7 @@ def main() -> None:
     except SystemExit as ended:
         if ending.SERVER_GIVEN_UP.is_set():
             ending.end_at_once(ended.code)
+        ending.end_at_once_on_ctrl_c(ended.code)
         raise
     finally:
         gc.freeze()  # else Python goes through all that was imported once more before it ends

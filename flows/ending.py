@@ -1,6 +1,7 @@
 """How a command ends: as one message and an exit code, and with --json as one object too."""
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -13,6 +14,7 @@ from tasks.errors import BatchInferenceError
 
 SERVER_GIVEN_UP = Event()
 """Set where a command waits for Prefect's server no longer."""
+STOPPED = 130
 
 
 def run_to_its_end(command: Callable[[], object]) -> None:
@@ -40,9 +42,37 @@ def run_to_its_end(command: Callable[[], object]) -> None:
                 reason = reason_of(ended)
                 leave_object(reason, words_of(reason), ended.code)
             raise
-        except BaseException as error:  # nobody foresaw it: Python shows where it happened
+        except BaseException as error:
+            if hides_ctrl_c(error):
+                stopped = KeyboardInterrupt()
+                leave_object(stopped, words_of(stopped), STOPPED)
+                sys.exit(STOPPED)
+            # Nobody foresaw it: Python shows where it happened.
             leave_object(error, str(error), 1)
             raise
+
+
+def hides_ctrl_c(error: BaseException | None) -> bool:
+    """Whether it comes of Ctrl-C, which Pydantic, amid its work, takes for a mistake of a class."""
+    while error is not None:
+        is_pydantics = type(error).__module__.startswith("pydantic")
+        in_words = is_pydantics and KeyboardInterrupt.__name__ in str(error)
+        if in_words or isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def end_at_once_on_ctrl_c(code: object) -> None:
+    """Have Ctrl-C, pressed once more, end this process as it would have ended by itself.
+
+    It may have to wait for what Prefect tells its server, and Python would show a traceback.
+
+    Args:
+        code: to end with, as `SystemExit` has it.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: end_at_once(code))
 
 
 def end_at_once(code: object) -> None:

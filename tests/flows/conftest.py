@@ -1,5 +1,7 @@
 """A small job, and a cluster elsewhere to run it on."""
 
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,15 @@ from tasks.spec_file import parse_spec
 
 CODE = Path(__file__).parent / "user_code"
 ONE_WORKER = {"max_workers": 1}
+
+
+@pytest.fixture(autouse=True)
+def signals_kept() -> Iterator[None]:
+    """A command, whose process is to end next, leaves other handlers than it has found."""
+    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in kept.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture

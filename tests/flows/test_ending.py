@@ -1,0 +1,70 @@
+"""How a command ends where somebody tells it to, at whatever moment."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, field_serializer
+from pydantic_core import SchemaError
+
+from flows import ending
+
+LAST_WORDS = """
+import signal, threading, time
+from flows import cli
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's background jobs ignore it
+
+def tell_a_server():
+    time.sleep(0.5)
+    print("done", flush=True)
+    time.sleep(60)
+
+@cli.app.command()
+def work():
+    threading.Thread(target=tell_a_server).start()
+
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
+def test_who_tells_it_to_end_once_it_is_done_waits_no_longer(told: signal.Signals) -> None:
+    """As for what Prefect tells its server at the end: Python would show a traceback, and wait."""
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", LAST_WORDS, "work"], **pipes) as running:
+        assert running.stdout
+        assert running.stdout.readline() == "done\n"
+        running.send_signal(told)
+        assert running.communicate(timeout=20) == ("", "")
+    assert running.returncode == 0
+
+
+class Unwritable(BaseModel):
+    """Stands for any class that Pydantic is at work on when the signal comes."""
+
+    word: str = ""
+
+    @field_serializer("word")
+    def show(self, word: str) -> str:
+        raise KeyboardInterrupt
+
+
+def make_a_class() -> None:
+    raise SchemaError('Error building "model" validator:\n  SchemaError: KeyboardInterrupt: ')
+
+
+@pytest.mark.parametrize("work", [Unwritable().model_dump, make_a_class])
+def test_ctrl_c_is_known_also_where_it_comes_amid_the_work_of_pydantic(
+    work: Callable[[], object], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As while the spec's classes are made: it was an error of theirs, a traceback, and exit 1."""
+    monkeypatch.setattr(sys, "argv", ["batch-inference", "run", "spec.yaml", "--json"])
+    with pytest.raises(SystemExit) as ended:
+        ending.run_to_its_end(work)
+    assert ended.value.code == 130
+    told = json.loads(capsys.readouterr().out)
+    assert (told["error_class"], told["exit_code"]) == ("KeyboardInterrupt", 130)
