@@ -10,6 +10,8 @@ LINKS = (
     "During handling of the above exception, another exception occurred:",
 )
 """Between two tracebacks."""
+LONGEST_LINE = 1000
+"""Characters that are told of one, which may hold all that was sent: every field of a spec."""
 
 
 class DeployFailedError(RuntimeError):
@@ -48,5 +50,5 @@ def without_tracebacks(said: str) -> str:
     for line in said.splitlines():
         is_within = line.startswith("Traceback (") or (is_within and line.startswith(" "))
         if not is_within and line and line not in LINKS:
-            left.append(line)
+            left.append(line[:LONGEST_LINE])
     return "\n".join(left)

@@ -13,6 +13,7 @@ from pydantic import (
     model_validator,
 )
 
+from deployments.placeholders import refuse_unfilled
 from tasks.errors import InvalidSpec
 from tasks.spec_reading.yaml import parse_yaml
 
@@ -136,6 +137,17 @@ class PrefectFile(Strict):
         names = Counter((each.entrypoint, each.name) for each in self.deployments)
         if twice := [name for (_, name), count in names.items() if count > 1]:
             raise ValueError(f"several deployments of one flow are called {', '.join(twice)}")
+        return self
+
+    @model_validator(mode="after")
+    def _steps_give_what_is_asked_for(self) -> Self:
+        for each in self.deployments:
+            steps = [*(each.build or self.build), *(each.push or self.push)]
+            given = [each.parameters, *(schedule.parameters for schedule in each.schedules)]
+            try:
+                refuse_unfilled(given, steps)
+            except ValueError as error:
+                raise ValueError(f"parameters of {each.name}: {error}") from None
         return self
 
 

@@ -23,7 +23,13 @@ from prefect.settings import (
 
 from deployments import automations
 from deployments.automations_left import automations_left
-from deployments.deploying import all_deployments, check_specs, deploy, leave_at_rest
+from deployments.deploying import (
+    DeployFailedError,
+    all_deployments,
+    check_specs,
+    deploy,
+    leave_at_rest,
+)
 from deployments.lost_schedules import remove_lost_schedules
 from deployments.misspelt import refuse_unknown_steps
 from deployments.named_server import named_server
@@ -149,6 +155,18 @@ def test_nights_that_are_late_outlive_their_schedule(server: Any) -> None:
     assert sorted(each.expected_start_time for each in kept) == nights
     assert sorted(each.next_scheduled_start_time for each in kept) == nights
     assert {each.state_type for each in kept} == {StateType.SCHEDULED}
+
+
+@pytest.mark.prefect
+def test_what_prefect_refuses_is_told_in_a_few_lines(server: Any, tmp_path: Path) -> None:
+    """Its answer holds all that was sent: 60,000 characters, where a flow takes a spec."""
+    file = tmp_path / "prefect.yaml"
+    entries = [entry("wrong", parameters={"k": "many"})]
+    file.write_text(yaml.safe_dump({"name": "ours", "pull": [], "deployments": entries}))
+    environment = os.environ | get_current_settings().to_environment_variables(exclude_unset=True)
+    with pytest.raises(DeployFailedError, match="Validation failed for field 'k'") as failed:
+        deploy(server, environment, file, tmp_path)
+    assert len(str(failed.value)) < 8000
 
 
 @pytest.mark.prefect

@@ -1,5 +1,6 @@
 """The deployments' file is read strictly: Prefect drops what it does not know."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,46 @@ def test_an_only_step_needs_no_list(tmp_path: Path) -> None:
     step = {"prefect.deployments.steps.set_working_directory": {"directory": "/code"}}
     assert load_prefect_file(changed(tmp_path, "pull", to=step)).pull == [step]
     assert load_prefect_file(changed(tmp_path, "pull", to={})).pull == []
+
+
+@pytest.mark.parametrize(
+    ("placeholder", "is_filled_in"),
+    [
+        ("{{ digits.spec }}", True),
+        ("{{spec}}", True),
+        ("{{ digits.spec.source }}", True),
+        ("{{ $SPEC }}", True),
+        ("{{ prefect.variables.spec }}", True),
+        ("{{ spec.spec }}", False),
+        ("{{ digits.spce }}", False),
+        ("{{ digits }}", False),
+        ("{{ image.tag }}", False),
+    ],
+)
+@pytest.mark.parametrize("where", [(), ("schedules", 0, "parameters")])
+def test_a_placeholder_that_no_step_fills_in_is_an_error(
+    tmp_path: Path, placeholder: str, is_filled_in: bool, where: tuple[str | int, ...]
+) -> None:
+    """Prefect leaves such a parameter out, and each night fails for want of it."""
+    parameters = {"spec": placeholder}
+    file = changed(tmp_path, "deployments", 0, *(where or ["parameters"]), to=parameters)
+    if is_filled_in:
+        load_prefect_file(file)
+        return
+    said = f"parameters of classify-images: {placeholder} is no output of a build step: "
+    with pytest.raises(InvalidSpec, match=f"{re.escape(said)}there is digits.spec"):
+        load_prefect_file(file)
+
+
+def test_what_a_step_of_somebody_elses_gives_nobody_knows(tmp_path: Path) -> None:
+    step = {"prefect_docker.deployments.steps.build_docker_image": {"id": "image"}}
+    own = [*FILE["deployments"][0]["build"], step]
+    for placeholder in ("{{ image.tag }}", "{{ tag }}", "{{ additional_tags[0] }}"):
+        entry = FILE["deployments"][0] | {"build": own, "parameters": {"spec": placeholder}}
+        load_prefect_file(changed(tmp_path, "deployments", 0, to=entry))
+    entry["parameters"] = {"spec": "{{ spec.spec }}"}
+    with pytest.raises(InvalidSpec, match=r"there is digits\.spec, image\.\*"):
+        load_prefect_file(changed(tmp_path, "deployments", 0, to=entry))
 
 
 def test_every_key_that_prefect_reads_is_known() -> None:
