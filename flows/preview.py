@@ -1,6 +1,8 @@
 """A few rows through the real pipeline: what they look like, and what all of them would take."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +17,7 @@ from flows.heartbeats import heartbeats
 from flows.meant_time import time_meant_by, time_to_start
 from flows.planning import plan_run
 from flows.server_away import await_server, kept_report
+from tasks.errors import BatchInferenceError
 from tasks.previewing import clear_away, held_back, refuse_unlike, trial_of
 from tasks.report import report_preview
 from tasks.run_options import RunOptions
@@ -41,6 +44,16 @@ def stop_preview(flow: Any, flow_run: Any, state: Any) -> None:
     trial = trial_of(spec, rows, str(flow_run.id), on_cluster=on_cluster)
     stop_jobs(trial)
     clear_away(trial)
+
+
+@contextmanager
+def nothing_kept() -> Iterator[None]:
+    """A block whose errors do not send anybody on to what it has done: the next begins anew."""
+    try:
+        yield
+    except BatchInferenceError as error:
+        error.attempts = None
+        raise
 
 
 @flow(name="preview", on_cancellation=[stop_preview, say_stopped], **OURS)
@@ -84,6 +97,7 @@ def preview(
                 staying_stopped(),
                 heeding_cancellation(trial, ours),
                 accounted_for(planned, started),
+                nothing_kept(),
             ):
                 planned, *_ = run_attempts(planned, Deadline.of(trial))
                 await_server()

@@ -49,13 +49,15 @@ def trial_of(
         "rows_per_file": None,
         "mode": "append",
     }
+    once = spec.retries.model_copy(update={"max_attempts": 1})
     return spec.model_copy(
         update={
             # Its artifacts are not to stand among those of runs.
             "name": f"{spec.name}-preview",
             "sink": spec.sink.as_files().model_copy(update=sink),
             "stages": spec.stages.model_copy(update={"read": read}),
-            **({} if on_cluster else here(spec)),
+            # Here it fails again as it did, while somebody waits; on a cluster nodes may go.
+            **({} if on_cluster else {**here(spec), "retries": once}),
             # Rows that are set aside are what somebody wants to see.
             "errors": ErrorBudget(max_rejected_fraction=1),
             "gates": [],

@@ -177,6 +177,15 @@ def test_what_is_wrong_with_the_pipeline_is_said_and_nothing_is_left(numbers: Pa
         preview(spec_of(numbers), rows=0)
 
 
+def test_who_waits_for_a_preview_is_told_once_and_not_to_go_on(
+    numbers: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lacking = {"kind": "python", "class": "predictors:LacksItsFile"}
+    with pytest.raises(StageFailed, match=r"no file vocab.txt \(predictors.py:\d+ in __init__\)$"):
+        preview(spec_of(numbers, model=lacking, retries={"max_attempts": 3}), rows=10)
+    assert "another follows" not in caplog.text
+
+
 def test_a_cancelled_preview_leaves_nothing(numbers: Path) -> None:
     spec = spec_of(numbers)
     trial = trial_of(spec, 10, "the-run")
