@@ -43,7 +43,9 @@ class Misfits:
                     return self.new_key(name, is_within=bool(inside))
             elif problem := self.problem_of(value, types[key]):
                 deeper = self.within(value, types[key], name)
-                return deeper or does_not_fit(name, value, types[key], problem)
+                wanted = types[key]
+                way_out = "" if inside else as_number(name, value, wanted)
+                return deeper or f"{does_not_fit(name, value, wanted, problem)}{way_out}"
         return None
 
     def within(self, value: Any, wanted: pa.DataType, name: str) -> str | None:
@@ -77,6 +79,13 @@ def does_not_fit(name: str, value: Any, wanted: pa.DataType, problem: str) -> st
         return f"{name!r} is {given}, a value that no double holds"
     way_out = "; source.types takes it rounded, as float64" * is_beyond(value)
     return f"{name!r} is {given}, which does not fit its type {wanted}{way_out}"
+
+
+def as_number(name: str, value: Any, wanted: pa.DataType) -> str:
+    """How a number is taken where the first rows have words, or whole numbers alone."""
+    is_number = type(value) in (int, float) and not is_beyond(value)
+    may_be = is_number and wanted in (pa.string(), pa.int64())
+    return f"; source.types: {{{name}: float64}} takes it" * may_be
 
 
 def is_beyond(value: Any) -> bool:

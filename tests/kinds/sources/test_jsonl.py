@@ -95,6 +95,14 @@ def test_good_and_bad_are_all_lines_in_order(lines: list[bytes]) -> None:
             "the key 'd' is in none of the first 1,000 rows; name its type in source.types",
         ),
         (b'{"a":"x"}', "'a' is \"x\", which does not fit its type int64"),
+        (
+            b'{"a":1.5}',
+            "'a' is 1.5, which does not fit its type int64; source.types: {a: float64} takes it",
+        ),
+        (
+            b'{"b":2}',
+            "'b' is 2, which does not fit its type string; source.types: {b: float64} takes it",
+        ),
         (b'{"a":1}{"a":1}', "not JSON: Extra data"),
         (b'{"a":1,"a":1}', "the line cannot be read: it has the key 'a' twice"),
         (b'{"c":' + b"9" * 400 + b"}", "9, a value that no double holds"),
