@@ -24,7 +24,6 @@ from prefect.settings import (
 from deployments import automations
 from deployments.automations_left import automations_left
 from deployments.deploying import (
-    DeployFailedError,
     all_deployments,
     check_specs,
     deploy,
