@@ -42,13 +42,15 @@ def hint_on(spec: BatchInferenceSpec, reader: dict[str, Any] | None) -> str:
         such a one.
     """
     known = spec.source.schema_of_rows(reader) if reader else None
-    for step in spec.steps if known else ():
+    if known is None:
+        return ""
+    for step in spec.steps:
         after = step.schema_after(known)
         if after is None:
             return hint_of(known or ())
         known = after
     read = spec.model.input_columns
-    return hint_of(each for each in known or () if not read or each.name in read)
+    return hint_of(each for each in known if not read or each.name in read)
 
 
 def hint_of(columns: Iterable[pa.Field]) -> str:

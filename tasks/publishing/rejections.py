@@ -2,6 +2,7 @@
 
 import io
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tasks.counted import counted
-from tasks.errors import ErrorBudgetExceeded
+from tasks.errors import BatchInferenceError, ErrorBudgetExceeded
 from tasks.kinds.sources.source import REST_OF_FILE
 from tasks.plan import PlannedRun
 from tasks.planning.words_among_numbers import hint_on
@@ -160,7 +161,9 @@ def hint_of(planned: PlannedRun, rejections: Rejections) -> str:
 
 def words_in(planned: PlannedRun) -> str:
     """Which of a run's columns are texts by a word alone, as a sentence; empty where none is."""
-    return hint_on(planned.spec, planned.plan.pins.get("reader"))
+    with suppress(BatchInferenceError):  # what has failed is told, whatever is wrong besides
+        return hint_on(planned.spec, planned.plan.pins.get("reader"))
+    return ""
 
 
 def all_of(planned: PlannedRun) -> str:
