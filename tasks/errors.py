@@ -77,7 +77,8 @@ class BatchInferenceError(Exception):
     def __str__(self) -> str:
         # Data that is quoted may hold a NUL, which Postgres has not, or half of a character, which
         # no request can hold: Prefect could not be told how the run ended.
-        said = f"{self.where}{self.message}{self.hint}{self.last_word}".replace("\0", "\\x00")
+        hint = f". {self.hint}" if self.hint else ""
+        said = f"{self.where}{self.message}{hint}{self.last_word}".replace("\0", "\\x00")
         return said.encode(errors="backslashreplace").decode()
 
     @property

@@ -7,6 +7,7 @@ from tasks.kinds.sources.table_reading.carried import GONE
 from tasks.plan import PlannedRun
 from tasks.protocol.ids import as_ids
 from tasks.protocol.plan_file import Shard, shards_of
+from tasks.publishing.rejections import words_in
 from tasks.ray_job.opening import Todo, read_rows
 from tasks.ray_job.stage_error import message_of
 
@@ -39,7 +40,8 @@ def first_rows(planned: PlannedRun) -> str:
         return f"{place}, cannot be read and would be set aside: {what}; `preview` shows more rows"
     names = ", ".join(read.column_names[:COLUMNS])
     more = len(read.column_names) - COLUMNS
-    return f"columns {names}" + (f" and {more} more" if more > 0 else "")
+    told = f"columns {names}" + (f" and {more} more" if more > 0 else "")
+    return ". ".join(filter(None, [told, words_in(planned)]))
 
 
 def first_shard(planned: PlannedRun) -> Shard | None:

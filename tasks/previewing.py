@@ -157,7 +157,7 @@ def held_back(planned: PlannedRun, spec: BatchInferenceSpec) -> list[str]:
     is_all = saw_all(planned)
     too_many = excess(strict, accepted, is_part=not is_all)
     aside = load_rejections(planned, accepted) if too_many else None
-    found = [f"{too_many}{hint_of(planned, aside)}"] if aside else []
+    found = [". ".join(filter(None, [too_many, hint_of(planned, aside)]))] if aside else []
     replaces = RunOptions().makes_new_version(spec)
     if not (len(planned.plan.shards) or replaces):
         return found  # a run would have nothing to do

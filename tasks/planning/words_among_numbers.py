@@ -64,7 +64,7 @@ def hint_of(columns: Iterable[pa.Field]) -> str:
     )
     first = found[0]
     return (
-        f". {told}: give it a type, as in source.types: {{{first.column}: float64}}, which sets "
+        f"{told}: give it a type, as in source.types: {{{first.column}: float64}}, which sets "
         f"such rows aside, or name the word in source.null_values: ['', {first.value!r}], which "
         "makes it an empty value"
     )
