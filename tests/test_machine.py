@@ -41,10 +41,11 @@ UNLIMITED = {
 def contained(folder: Path, files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine of eight cores and 64 GiB, a quarter of it in use, seen from a container."""
     for name, content in files.items():
-        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(content)
     whole = psutil.virtual_memory()._replace(total=64 * GIB, available=48 * GIB)
     monkeypatch.setattr(machine, "CGROUP", folder)
+    monkeypatch.setattr(machine, "OWN_GROUPS", folder / "groups of the process")
     monkeypatch.setattr(psutil, "virtual_memory", lambda: whole)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)))
 
@@ -57,6 +58,35 @@ def test_a_container_has_what_it_is_granted(
     assert (machine.cores_granted(), machine.cores()) == (1.5, 2)
     assert machine.memory() == GIB
     assert machine.free_memory() == GIB * 3 // 4
+
+
+@pytest.mark.parametrize(
+    ("files", "own_groups", "limited"),
+    [
+        (NEW, "0::/jobs.slice/nightly.service\n", "jobs.slice/nightly.service/"),
+        (NEW, "0::/jobs.slice/nightly.service\n", "jobs.slice/"),
+        (OLD, "7:cpu,cpuacct:/slurm/job_7\n6:memory:/slurm/job_7\n0::/else\n", "slurm/job_7/"),
+        (NEW, "0::/docker/named-as-on-its-host\n", ""),
+        (NEW, "0::/../../outside-of-the-container\n", ""),
+    ],
+)
+def test_a_unit_or_a_batch_job_has_what_its_groups_are_granted(
+    files: dict[str, str],
+    own_groups: str,
+    limited: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As by `systemd-run -p MemoryMax=1G -p CPUQuota=150%`: only a container sees them as all."""
+    spent = {"cpu.stat": "usage_usec 2500000\n", "cpuacct/cpuacct.usage": "2500000000\n"}
+    below = {
+        str(Path(name).parent / limited / Path(name).name): content
+        for name, content in (files | spent).items()
+    }
+    contained(tmp_path, UNLIMITED["new"] | below, monkeypatch)
+    (tmp_path / "groups of the process").write_text(own_groups)
+    assert (machine.cores_granted(), machine.busy_seconds()) == (1.5, 2.5)
+    assert (machine.memory(), machine.free_memory()) == (GIB, GIB * 3 // 4)
 
 
 @pytest.mark.parametrize("files", UNLIMITED.values(), ids=UNLIMITED)
