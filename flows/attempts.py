@@ -32,6 +32,7 @@ from tasks.reporting.addresses import url_on
 from tasks.run import forget_old_word, left_to_do, next_attempt
 from tasks.stages import follow_stage, skip_stage
 from tasks.timeouts import Deadline, backoff_seconds, storage_of_output, until_reachable
+from tasks.verifying.sample import SampledRun
 
 T = TypeVar("T")
 
@@ -249,7 +250,13 @@ def given_up(
 
 
 def planned_anew(planned: PlannedRun) -> PlannedRun:
-    """The run, planned on what lies at the source now."""
+    """The run, planned on what lies at the source now.
+
+    Raises:
+        InputChanged: it is one that predicts published rows again, which have changed.
+    """
+    if isinstance(planned, SampledRun):
+        raise InputChanged("an input has changed while it was read: verify again")
     if not isinstance(planned, MaterializingRun):
         return plan_run(planned.spec, planned.options)
     main = plan_run(planned.main.spec, planned.main.options)

@@ -91,9 +91,7 @@ def verify(
     accept: Annotated[
         bool, typer.Option(help="Where all come out the same, have runs go on under this config.")
     ] = False,
-    tolerance: Annotated[
-        float, typer.Option(help="Of floats, as a share of a value above 1.")
-    ] = 1e-4,
+    tolerance: Annotated[float, typer.Option(help="Of floats, as a share of the value.")] = 1e-4,
     cluster: Annotated[
         bool, typer.Option("--cluster", help="On the spec's cluster; else in this process.")
     ] = False,

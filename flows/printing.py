@@ -67,12 +67,12 @@ def preview_lines(found: dict[str, Any]) -> dict[str, str]:
 def print_verified(console: Console, found: dict[str, Any]) -> None:
     """How many rows were compared, how far floats were off, and whether runs go on so."""
     rows, config = found["rows"], found["config"]
-    lost = rows["inputs_changed_or_gone"]
-    left = f"; {lost:,} more were chosen whose inputs have changed or are gone" if lost else ""
+    lost = found["inputs_changed_or_gone"]
+    left = f"; {counted(lost, 'input')} passed over, changed or gone since" if lost else ""
     largest = {name: each["largest_difference"] for name, each in found["columns"].items()}
     told = ", ".join(f"{name} by up to {most:.3g}" for name, most in largest.items() if most)
     lines = {
-        "rows": f"{rows['compared']:,} of {rows['published']:,} published ones come out the same"
+        "rows": f"{counted(rows['compared'], 'input row')} come out as they are published"
         f"{left}; nothing is published",
         "floats": f"{told or 'equal'}; tolerance {found['tolerance']:g}",
         "config": "the one that has published",
@@ -81,7 +81,7 @@ def print_verified(console: Console, found: dict[str, Any]) -> None:
         lines["config"] = (
             f"other than version {config['version']}'s: {'; '.join(config['differs'])}"
         )
-        go_on = "--accept has runs go on under it"
+        go_on = config["not_to_be_accepted"] or "--accept has runs go on under it"
         lines["accepted"] = "yes: runs go on under it" if found["accepted"] else f"no: {go_on}"
     for name, value in lines.items():
         console.print(f"{name:13}{escape(value)}", soft_wrap=True, highlight=False)

@@ -1,5 +1,6 @@
 """Published rows predicted again: whether they come out the same, and whether runs may go on so."""
 
+import math
 import time
 from dataclasses import replace
 from datetime import datetime
@@ -18,7 +19,9 @@ from flows.planning import patient
 from flows.preview import ROWS, stop_preview
 from flows.server_away import await_server, kept_report
 from tasks.artifacts import artifact_key, not_vital, show_page
-from tasks.errors import InputChanged, InvalidSpec
+from tasks.counted import counted
+from tasks.errors import InvalidSpec
+from tasks.kinds.clusters import InlineCluster
 from tasks.previewing import clear_away
 from tasks.scheduled import at_time
 from tasks.spec import BatchInferenceSpec
@@ -42,16 +45,17 @@ def verify(
 ) -> dict[str, Any]:
     """See whether published rows come out the same today; publish nothing.
 
-    Rows from eight places in all that is published, of inputs that are as they were, go through the
-    real pipeline once more: after a change of code, a new release of a library, on other machines.
-    A Markdown artifact shows what differs.
+    Rows from eight places in all inputs that are published, such as were set aside or filtered
+    among them, go through the real pipeline once more: after a change of code, a new release of a
+    library, on other machines. A Markdown artifact shows what differs.
 
     Args:
         spec: What to run.
         rows: How many rows to compare.
         accept: Have runs go on under this config, where it is another than the one that has
             published and all these rows come out the same.
-        tolerance: Largest difference of floats that is let through, as a share of a value above 1.
+        tolerance: Largest difference of floats that is let through, as a share of the value; of
+            values below 1 as a share of the column's largest one, or of 1.
         scheduled_time: What {scheduled:...} in paths stands for; else when the run was to start.
         on_cluster: Run on the spec's cluster, with its devices and precision; else in the flow's
             own process, on CPUs.
@@ -63,8 +67,10 @@ def verify(
         PredictionsDiffer: rows come out otherwise; says which, and in what.
         BatchInferenceError: nothing can be compared; the class says whether trying again helps.
     """
-    if not tolerance >= 0:
-        raise InvalidSpec.at("tolerance", tolerance, "must be at least 0")
+    if not 0 <= tolerance < math.inf:
+        raise InvalidSpec.at("tolerance", tolerance, "must be a number, at least 0")
+    if accept and rows < ROWS:
+        raise InvalidSpec.at("rows", rows, f"must be at least {ROWS} to accept a config by them")
     with heartbeats():
         started = time.time()
         spec = at_time(spec, scheduled_time or time_to_start())
@@ -72,15 +78,18 @@ def verify(
         ours = own_flow_runs()
         sample = patient(draw)(spec, trial, rows, ours)
         configs = Configs(spec, sample.planned.plan.pins["fingerprints"], sample.seen)
+        is_there = on_cluster or isinstance(spec.cluster, InlineCluster)
         if accept:
-            configs.refuse_other_form()
+            configs.refuse_other_form(is_where_runs_go=is_there)
+            refuse_too_few(sample)
         try:
             with (
                 staying_stopped(),
                 heeding_cancellation(trial, ours),
                 accounted_for(sample.planned, started),
             ):
-                outcome = outcome_of(predicted(sample), configs, tolerance)
+                run_attempts(sample.planned, Deadline.of(trial))
+                outcome = outcome_of(sample, configs, tolerance, is_where_runs_go=is_there)
         finally:
             clear_away(trial)
         if accept:
@@ -92,16 +101,17 @@ def verify(
         return kept_report(verify.name, {**outcome.as_json(), "flow_run_id": flow_run.id})
 
 
-def predicted(sample: Sample) -> Sample:
-    """The sample, once its rows are predicted.
+def refuse_too_few(sample: Sample) -> None:
+    """Accept no config by a handful of rows, where others are published.
 
     Raises:
-        InputChanged: one of its inputs has changed meanwhile.
+        InvalidSpec: says how many there are.
     """
-    planned, *_ = run_attempts(sample.planned, Deadline.of(sample.planned.spec))
-    if planned.plan.digest != sample.planned.plan.digest:
-        raise InputChanged("an input has changed while it was read: verify again")
-    return replace(sample, planned=planned)
+    if sample.changed and len(sample.chosen) < ROWS:
+        raise InvalidSpec(
+            f"only {counted(len(sample.chosen), 'row')} of {ROWS} could be drawn whose inputs are "
+            "as they were: too few to accept a config by; more --rows draw from more inputs"
+        )
 
 
 def accepted(outcome: Outcome) -> Outcome:

@@ -127,7 +127,7 @@ def measured_where(spec: BatchInferenceSpec, trial: BatchInferenceSpec) -> str:
 def staged_rows(planned: PlannedRun) -> pa.Table | None:
     """All rows that a run has recorded, in their order; None where there are none."""
     rows = staged_with_ids(planned, "__row")
-    return rows and rows.drop_columns("__row")
+    return None if rows is None else rows.drop_columns("__row")
 
 
 def staged_with_ids(planned: PlannedRun, column: str) -> pa.Table | None:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from tasks.errors import InvalidSpec
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.storage import FsspecStorage, read_json
 
@@ -25,11 +26,27 @@ def equals_of(
     """
     own = tuple(digests)
     known = set(own)
-    said = [read_json(storage, stat.path) or {} for stat in storage.list(output.equal_configs)]
-    classes = [set(each) for one in said for each in one["equal"]]
+    files = [stat.path for stat in storage.list(output.equal_configs)]
+    words = [word_at(storage, path) for path in files if path.endswith(".json")]
+    classes = [set(each) for word in words for each in word]
     while more := {each for one in classes if one & known for each in one} - known:
         known |= more
     return (*own, *sorted(known - {*own}))
+
+
+def word_at(storage: FsspecStorage, path: str) -> list[list[str]]:
+    """Digests that count as one, by a file; none where it is gone.
+
+    Raises:
+        InvalidSpec: it cannot be read.
+    """
+    try:
+        word = read_json(storage, path)
+        equal: list[list[str]] = [] if word is None else word["equal"]
+    except (ValueError, LookupError, TypeError) as error:
+        problem = "is no word of `verify --accept`: delete it, and verify again"
+        raise InvalidSpec.at("sink.path", path, problem) from error
+    return equal
 
 
 def leave_word(

@@ -5,6 +5,7 @@ A redrive's are those that were set aside.
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,8 +50,13 @@ class SetAside:
     lines: list[Line]
     readers: dict[str, Any]
     """Reader settings by run: rows are read as they were when they were first set aside."""
-    skipped: int
+    changed: frozenset[str]
     """Inputs that have changed or are gone since: a run does them, and no redrive can."""
+
+    @property
+    def skipped(self) -> int:
+        """How many these are."""
+        return len(self.changed)
 
     @classmethod
     def find(cls, spec: BatchInferenceSpec, seen: Snapshot) -> "SetAside":
@@ -90,7 +96,7 @@ class SetAside:
             refuse_archived(storage, sorted({line["path"] for line in lines}))
         used = {line["read_as"]: readers[line["read_as"]] for line in lines}
         retyped = {run_id: spec.source.retyped(pins) for run_id, pins in used.items()}
-        return cls(spec, lines, retyped, skipped=len(inputs - same))
+        return cls(spec, lines, retyped, frozenset(inputs - same))
 
     @staticmethod
     def key(spec: BatchInferenceSpec) -> Any:
@@ -122,8 +128,19 @@ def past_runs(
         header = json.loads(storage.read(output.run(run.run_id).header))
         return header, lines_of(run), readers_of(run)
 
-    try:
+    with refuse_nothing_left():
         yield from fetched(look_at, runs_of(storage, output, seen, rows))
+
+
+@contextmanager
+def refuse_nothing_left() -> Iterator[None]:
+    """A block that reads what published runs have left behind.
+
+    Raises:
+        InvalidSpec: it is gone.
+    """
+    try:
+        yield
     except FileNotFoundError as error:
         raise InvalidSpec(
             "the plan, the records or the spec of a run that has done the rows are gone "

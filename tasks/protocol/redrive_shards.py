@@ -1,6 +1,6 @@
 """Rows of published runs, as a rule such as they have set aside, as a plan that does them again."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -141,14 +141,16 @@ def by_shard(ids: Ids) -> list[tuple[int, Ids]]:
     return list(zip(numbers.tolist(), np.split(ids, first[1:]), strict=True))
 
 
-def published_shards(seen: Snapshot, runs: Collection[str]) -> dict[str, set[int]]:
-    """By run, shards of which some row is published, or was."""
-    found: dict[str, list[IdRuns]] = {run_id: [] for run_id in runs}
+def published_shards(seen: Snapshot, rows: RowsByRun) -> dict[str, set[int]]:
+    """By run, those of the shards of some rows of which any row is published, or was."""
+    shards = {run_id: np.unique(shard_of(ids)) for run_id, ids in rows.items()}
+    found: dict[str, list[IdRuns]] = {run_id: [] for run_id in rows}
     for line in seen.changes.get("file", []):
         if line["run_id"] in found:  # of years of runs a few have rows there
             found[line["run_id"]].append(IdRuns.of_json(line["ids"]))
     return {
-        run_id: set(shard_of(IdRanges.of(ids).starts).tolist()) for run_id, ids in found.items()
+        run_id: set(np.intersect1d(shard_of(IdRanges.of(found[run_id]).starts), wanted).tolist())
+        for run_id, wanted in shards.items()
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tasks.errors import InvalidSpec
 from tasks.planning.config import config_digests, model_digest, other_config
-from tasks.planning.config_parts import differing_parts
+from tasks.planning.config_parts import UNREADABLE, differing_parts
 from tasks.planning.equal_configs import equals_of, leave_word
 from tasks.protocol.ledger import Snapshot
 from tasks.ray_job.job import AtOutput
@@ -16,6 +16,8 @@ from tasks.spec import BatchInferenceSpec
 
 OF_ROWS = ("sink", "how the source is cut", "--limit")
 """What decides how rows lie, and not what they say: to look at values tells nothing of that."""
+OF_DEVICE = ("resources.dtype", "model.runtime")
+"""What is another thing on another device."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,11 @@ class Configs(AtOutput):
         """The first version that one has published which does not count as this one."""
         return other_config(self.seen, equals_of(self.storage, self.output, self.own))
 
+    @property
+    def is_known(self) -> bool:
+        """Whether it can be told in what it differs."""
+        return bool(self.differs) and UNREADABLE not in self.differs
+
     @cached_property
     def differs(self) -> list[str]:
         """In what it differs from that one, as far as that is known."""
@@ -47,23 +54,39 @@ class Configs(AtOutput):
         call = RunOptions().call
         return differing_parts(self.storage, run, self.spec, self.fingerprints, call)[1]
 
-    def refuse_other_form(self) -> None:
-        """Refuse to look at values where rows would lie otherwise, or nobody knows how they do.
+    def why_not(self, *, is_where_runs_go: bool) -> str:
+        """Why equal values would not let runs go on; empty where they would.
+
+        Args:
+            is_where_runs_go: whether the rows are predicted there.
+        """
+        if self.other is None:
+            return ""
+        if not self.is_known:
+            return f"what differs is not known: {', '.join(self.differs) or 'that spec is gone'}"
+        if found := [each for each in self.differs if each.startswith(OF_ROWS)]:
+            return f"that is no matter of values: {', '.join(found)}"
+        of_device = [each for each in self.differs if each.startswith(OF_DEVICE)]
+        if of_device and not is_where_runs_go:
+            return f"{', '.join(of_device)} shows where runs go, with --cluster (on_cluster)"
+        return ""
+
+    def refuse_other_form(self, *, is_where_runs_go: bool) -> None:
+        """Refuse to accept by values what these do not tell.
+
+        Args:
+            is_where_runs_go: whether the rows are predicted there.
 
         Raises:
             InvalidSpec: says what differs, and the ways out.
         """
-        if self.other is None:
-            return
-        known = ", ".join(each for each in self.differs if each.startswith(OF_ROWS))
-        if self.differs and not known:
-            return
-        what = known or "what differs is not known, since the spec of that run is gone"
-        raise InvalidSpec(
-            f"version {self.other} was published by another config, and that its rows come out the "
-            f"same would not let runs go on: {what}. Put it back, or `batch-inference backfill "
-            "SPEC` predicts every input again"
-        )
+        if why := self.why_not(is_where_runs_go=is_where_runs_go):
+            raise InvalidSpec(
+                f"version {self.other} was published by another config, and that its rows come out "
+                f"the same would not let runs go on: {why}. Without --accept it can be seen "
+                "whether they do; put back what differs, or `batch-inference backfill SPEC` "
+                "predicts every input again"
+            )
 
     def accept(self, evidence: dict[str, Any]) -> None:
         """Have runs go on under this config: its rows are those that are published.

@@ -1,27 +1,44 @@
 """Rows as they are published, beside the same rows as they come out now."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
+from tasks.counted import counted
 from tasks.python_rows import python_rows
 
 TOLERANCE = 1e-4
-"""Of floats, as a share of a value above 1. Sums in another order, as in batches of another size,
-leave differences near 1e-6 in float32."""
-Rows = dict[int, list[dict[str, Any]]]
+"""Of floats, as a share of the value. Sums in another order, as in batches of another size, leave
+differences near 1e-6 in float32."""
+Row = dict[str, Any]
+Rows = dict[int, list[Row]]
 """Rows by their ids; one may have become several, or none."""
+Keys = list[tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What became of some input rows."""
+
+    rows: Rows
+    """Those that are written, in the same columns, by the id of the input row."""
+    aside: frozenset[int]
+    """Ids of those that are set aside."""
+
+    def told(self, row: int) -> str:
+        """What became of one, in words."""
+        return "set aside" if row in self.aside else counted(len(self.rows.get(row, ())), "row")
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A value that came out otherwise; of a row that did not come out, its column is None."""
+    """A value that came out otherwise; its column is None where the row as a whole did."""
 
     row: int
-    """Its id."""
+    """The input row's id."""
     column: str | None
     was: Any
     now: Any
@@ -33,6 +50,7 @@ class Compared:
 
     tolerance: float
     rows: int = 0
+    """Input rows that were compared, those set aside and filtered among them."""
     differences: list[Difference] = field(default_factory=list)
     largest: dict[str, float] = field(default_factory=dict)
     """By column of floats, the largest difference, be it let through or not."""
@@ -50,43 +68,85 @@ class Compared:
             found.setdefault(each.column, []).append(each)
         return found
 
-    def add(self, row: int, was: list[dict[str, Any]], now: list[dict[str, Any]]) -> None:
-        """Compare what has become of a row."""
-        self.rows += 1
-        if len(was) != len(now):
-            self.differences.append(Difference(row, None, len(was), len(now)))
-            return
-        for column in was[0]:
+    def add(self, row: int, was: list[Row], now: list[Row], smallest: dict[str, float]) -> None:
+        """Compare the values of what has become of a row.
+
+        Args:
+            row: its id.
+            was: as it is published.
+            now: as many as it has come out as.
+            smallest: by column, the value below which a difference is no larger a share.
+        """
+        for column in was[0] if was else ():
             for then, made in zip(was, now, strict=True):
-                distance = distance_between(then[column], made[column])
+                distance = distance_between(then[column], made[column], smallest.get(column, 1.0))
                 if 0 < distance < math.inf:
                     self.largest[column] = max(distance, self.largest.get(column, 0.0))
-                if distance > self.tolerance:
+                if distance == math.inf or distance > self.tolerance:
                     self.differences.append(Difference(row, column, then[column], made[column]))
                     break
 
 
 def compare(
-    was: pa.Table, now: pa.Table | None, id_column: str, keys: Iterable[str], tolerance: float
+    chosen: Iterable[int],
+    was: Outcomes,
+    now: Outcomes,
+    partition_by: list[str],
+    tolerance: float,
 ) -> Compared:
-    """Compare published rows with the same rows as they come out now.
+    """Compare what has become of input rows with what becomes of them now.
 
     Args:
-        was: those that are published, each with its id.
-        now: those that came out, in the same columns; None where none did.
-        id_column: where ids are.
-        keys: columns by which published rows make room for others, where there are any: of what
-            one input row became, that may be some.
-        tolerance: largest difference of floats that is let through, as a share of a value above 1.
+        chosen: ids of the input rows.
+        was: as it is published.
+        now: as it comes out.
+        partition_by: columns by which rows of one input row lie in several files, the order of
+            which says nothing.
+        tolerance: largest difference of floats that is let through, as a share of the value; of
+            values below 1 as a share of the column's largest one, or of 1.
     """
-    compared, made = Compared(tolerance), by_id(now, id_column)
-    for row, then in by_id(was, id_column).items():
-        own = made.get(row, [])
-        if names := list(keys):
-            here = {tuple(str(each[name]) for name in names) for each in then}
-            own = [each for each in own if tuple(str(each[name]) for name in names) in here]
-        compared.add(row, then, own)
+    compared, smallest = Compared(tolerance), smallest_of(was.rows)
+    for row in sorted({*chosen} | now.rows.keys()):
+        then, made = (ordered(each.rows.get(row, []), partition_by) for each in (was, now))
+        compared.rows += 1
+        if len(then) != len(made) or (row in was.aside) != (row in now.aside):
+            compared.differences.append(Difference(row, None, was.told(row), now.told(row)))
+        else:
+            compared.add(row, then, made, smallest)
     return compared
+
+
+def ordered(rows: list[Row], partition_by: list[str]) -> list[Row]:
+    """What became of one input row, in an order that is the same each time."""
+    return sorted(rows, key=lambda row: [str(row[name]) for name in partition_by])
+
+
+def without_superseded(
+    was: Rows, now: Rows, key: list[str], are_published: Callable[[Keys], list[bool]]
+) -> Rows:
+    """Rows as they come out, less those whose key is published of other input rows.
+
+    Published rows have made room for newer ones of their key, so that they are not to be missed.
+
+    Args:
+        was: as it is published.
+        now: as it comes out.
+        key: its columns.
+        are_published: which of some keys are.
+    """
+
+    def key_of(row: Row) -> tuple[Any, ...]:
+        return tuple(row[name] for name in key)
+
+    own = {row: {key_of(each) for each in was.get(row, ())} for row in now}
+    made = ((row, key_of(each)) for row, rows in now.items() for each in rows)
+    others = [*dict.fromkeys(name for row, name in made if name not in own[row])]
+    told = zip(others, are_published(others), strict=True)
+    gone = {name for name, is_there in told if is_there}
+    return {
+        row: [each for each in rows if key_of(each) in own[row] or key_of(each) not in gone]
+        for row, rows in now.items()
+    }
 
 
 def by_id(rows: pa.Table | None, id_column: str) -> Rows:
@@ -97,19 +157,48 @@ def by_id(rows: pa.Table | None, id_column: str) -> Rows:
     return found
 
 
-def distance_between(was: Any, now: Any) -> float:
+def smallest_of(rows: Rows) -> dict[str, float]:
+    """By column the largest size of a float in it, or 1: smaller values are compared with that."""
+    largest: dict[str, float] = {}
+    for own in rows.values():
+        for row in own:
+            for column, value in row.items():
+                sizes = (abs(each) for each in floats_in(value) if math.isfinite(each))
+                largest[column] = max([largest.get(column, 0.0), *sizes])
+    return {column: min(size, 1.0) for column, size in largest.items()}
+
+
+def floats_in(value: Any) -> Iterator[float]:
+    """All floats of a value, however deep."""
+    if isinstance(value, float):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from floats_in(each)
+    elif isinstance(value, dict):
+        yield from floats_in([*value.values()])
+
+
+def distance_between(was: Any, now: Any, smallest: float = 1.0) -> float:
     """How far values are from each other: 0 for equals, infinite for all but floats.
 
-    Of floats it is a share of the first one, where that is above 1, and of lists and structs the
-    largest of what is in them.
+    Of floats it is a share of the first one, and of lists, maps and structs the largest of what is
+    in them.
+
+    Args:
+        was: the one.
+        now: the other.
+        smallest: of a float that is smaller than this, it is a share of this.
     """
     if isinstance(was, float) and isinstance(now, float):
         if was == now or (math.isnan(was) and math.isnan(now)):
             return 0.0
-        distance = abs(was - now) / max(1.0, abs(was))
+        whole = max(smallest, abs(was))
+        distance = abs(was - now) / whole if whole else math.inf
         return math.inf if math.isnan(distance) else distance
-    if isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
-        return max(map(distance_between, was, now), default=0.0)
+    if isinstance(was, (list, tuple)) and isinstance(now, (list, tuple)) and len(was) == len(now):
+        pairs = zip(was, now, strict=True)
+        return max((distance_between(*pair, smallest) for pair in pairs), default=0.0)
     if isinstance(was, dict) and isinstance(now, dict) and was.keys() == now.keys():
-        return max((distance_between(was[name], now[name]) for name in was), default=0.0)
+        return distance_between([*was.values()], [now[name] for name in was], smallest)
     return 0.0 if was == now else math.inf

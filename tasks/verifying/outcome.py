@@ -5,14 +5,14 @@ from typing import Any
 
 from tasks.counted import counted
 from tasks.errors import PredictionsDiffer
-from tasks.previewing import staged_with_ids
 from tasks.publishing.rejections import Rejections, load_rejections
 from tasks.reporting.page import joined, pairs, section
 from tasks.reporting.redaction import cell, scrub, table
 from tasks.reporting.samples import shorten
 from tasks.verifying.accepting import Configs
-from tasks.verifying.comparing import Compared, Difference, compare
-from tasks.verifying.sample import ROW, Sample
+from tasks.verifying.comparing import Compared, Difference, Outcomes, compare, without_superseded
+from tasks.verifying.published_keys import PublishedKeys
+from tasks.verifying.sample import Sample
 
 SHOWN = 20
 """Differences that are shown one by one."""
@@ -27,6 +27,8 @@ class Outcome:
     compared: Compared
     rejections: Rejections
     """Rows that are published, and are set aside now."""
+    is_where_runs_go: bool = False
+    """Whether the rows were predicted there."""
     is_accepted: bool = False
     """Whether runs go on under this config from now on, which they would not before."""
 
@@ -47,8 +49,8 @@ class Outcome:
                 "published": sum(file.rows for file in self.sample.seen.files.values()),
                 "compared": self.compared.rows,
                 "differ": len(self.compared.rows_that_differ),
-                "inputs_changed_or_gone": self.sample.num_lost,
             },
+            "inputs_changed_or_gone": len(self.sample.changed),
             "tolerance": self.compared.tolerance,
             "columns": {
                 name: {
@@ -64,14 +66,18 @@ class Outcome:
             ],
             "version": self.sample.seen.version,
             "output": self.shown(self.sample.spec.sink.path),
-            "config": {"version": self.configs.other, "differs": self.configs.differs},
+            "config": {
+                "version": self.configs.other,
+                "differs": self.configs.differs,
+                "not_to_be_accepted": self.why_not,
+            },
             "accepted": self.is_accepted,
         }
 
     def told(self, difference: Difference) -> dict[str, Any]:
         """A difference as texts."""
-        path, row = self.sample.places[difference.row]
-        column = difference.column or "rows that became of it"
+        path, row = self.sample.place_of(difference.row)
+        column = difference.column or "what becomes of it"
         return {
             "input": self.shown(path),
             "row": row,
@@ -84,6 +90,11 @@ class Outcome:
         """A text without what nobody is to see."""
         return scrub(text, self.sample.spec)
 
+    @property
+    def why_not(self) -> str:
+        """Why runs may not go on under this config, though rows come out the same."""
+        return self.configs.why_not(is_where_runs_go=self.is_where_runs_go)
+
     def refuse_differences(self) -> None:
         """End the flow where rows come out otherwise.
 
@@ -95,11 +106,13 @@ class Outcome:
         found = self.compared
         lines = [self.line(each) for each in found.columns_that_differ.values()]
         lines += self.as_json()["set_aside"]
-        many = counted(found.rows, "published row")
+        many = counted(found.rows, "row")
+        # The same config, as by a library's new release, brings a backfill nothing to do.
+        again = "backfill SPEC" if self.configs.other else "run SPEC --replace-output"
         raise PredictionsDiffer(
-            f"{len(found.rows_that_differ):,} of {many} come out otherwise now, beyond a tolerance "
-            f"of {found.tolerance:g}: {'; '.join(lines)}. Put back what has changed, or "
-            "`batch-inference backfill SPEC` predicts every input again"
+            f"{len(found.rows_that_differ):,} of {many} come out otherwise than published, beyond "
+            f"a tolerance of {found.tolerance:g}: {'; '.join(lines)}. Put back what has changed, "
+            f"or `batch-inference {again}` predicts every input again"
         )
 
     def line(self, differences: list[Difference]) -> str:
@@ -120,9 +133,10 @@ class Outcome:
             title = f"{rows['differ']:,} come out otherwise"
         config = "; ".join(self.configs.differs) or "the one that has published"
         figures = {
-            "rows compared": f"{rows['compared']:,} of {rows['published']:,}",
-            "inputs changed or gone": f"{counted(rows['inputs_changed_or_gone'], 'row')}",
-            "tolerance": f"{told['tolerance']:g}, as a share of a value above 1",
+            "input rows compared": f"{rows['compared']:,}",
+            "rows published": f"{rows['published']:,}",
+            "inputs passed over": f"{told['inputs_changed_or_gone']:,}, changed or gone",
+            "tolerance": f"{told['tolerance']:g}",
             "config": config,
             "accepted": "runs go on under this config" if self.is_accepted else "no",
         }
@@ -136,7 +150,7 @@ class Outcome:
         ]
         heads = ["input", "row", "column", "published", "now"]
         return joined(
-            f"# {name}: {counted(rows['compared'], 'published row')}, {title}",
+            f"# {name}: {counted(rows['compared'], 'row')}, {title}",
             pairs(figures),
             section("Columns", table(["column", "rows that differ", "largest"], columns))
             if columns
@@ -146,18 +160,27 @@ class Outcome:
         )
 
 
-def outcome_of(sample: Sample, configs: Configs, tolerance: float) -> Outcome:
+def outcome_of(
+    sample: Sample, configs: Configs, tolerance: float, *, is_where_runs_go: bool
+) -> Outcome:
     """Compare what a sample's run has left with what is published.
 
     Args:
         sample: its run has ended well.
         configs: the one that it went by, and those that have published.
         tolerance: as `compare` takes it.
+        is_where_runs_go: whether its run went where a run would.
 
     Raises:
         InvalidSpec: a published file is gone, or holds other rows.
+        StaleLedger: somebody has published meanwhile.
     """
-    planned = sample.planned
-    keys = sample.spec.sink.row_key
-    compared = compare(sample.published(), staged_with_ids(planned, ROW), ROW, keys, tolerance)
-    return Outcome(sample, configs, compared, load_rejections(planned, planned.accepted()))
+    planned, sink = sample.planned, sample.spec.sink
+    was, now = sample.as_published(), sample.as_predicted()
+    if sink.row_key:
+        keys = PublishedKeys(sample)
+        rows = without_superseded(was.rows, now.rows, sink.row_key, keys.are_published)
+        now = Outcomes(rows, now.aside)
+    compared = compare(sample.chosen, was, now, sink.partition_by, tolerance)
+    rejections = load_rejections(planned, planned.accepted())
+    return Outcome(sample, configs, compared, rejections, is_where_runs_go)

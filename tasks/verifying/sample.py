@@ -1,93 +1,154 @@
-"""Some published rows, and a run beside the output that predicts them again."""
+"""Some input rows of published runs, and a run beside the output that predicts them again."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tasks.errors import InvalidSpec
+from tasks.errors import InvalidSpec, StaleLedger
+from tasks.ledgers import ledger_of
 from tasks.plan import PlannedRun, output_as_it_stands
 from tasks.planning.config import config_digests, digest
 from tasks.planning.known_types import lasting_columns
 from tasks.planning.preflight import check_spec
-from tasks.planning.redrive import SetAside
-from tasks.previewing import refuse_unlike, trial_of
-from tasks.protocol.ids import (
-    ROW_BITS,
-    IdRuns,
-    Ids,
-    Mask,
-    RowsByRun,
-    are_in,
-    by_run,
-    row_of,
-    shard_of,
-)
+from tasks.planning.redrive import SetAside, refuse_nothing_left
+from tasks.previewing import refuse_unlike, staged_with_ids, trial_of
+from tasks.protocol.ids import ROW_BITS, IdRuns, Mask, RowsByRun, are_in, by_run, row_of, shard_of
 from tasks.protocol.ledger import Snapshot
-from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.plan_file import load_plan
 from tasks.publishing.output_rows import OutputFile, OutputReader
-from tasks.ray_job.job import output_of
+from tasks.ray_job.job import AtOutput, output_of
 from tasks.run_folder import pin_schema, run_id_of, save_and_reload, save_header
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
 from tasks.timeouts import at_output
+from tasks.verifying.comparing import Outcomes, by_id
+from tasks.verifying.drawing import PublishedShards
 
-PLACES = 8
-"""In all that is published, from the first row to the last: nights differ, and so do files."""
+DRAWS = 4
+"""How often others are drawn for rows whose inputs have changed or are gone."""
 ROWS_AT_ONCE = 4_096
 ROW = "__row"
-GONE = (
+CHANGED = (
     "is not as it was published ({}): others have moved or rewritten it, as a table's compaction "
     "does, and its rows cannot be compared"
 )
 
 
 @dataclass(frozen=True)
-class Sample:
-    """Published rows, and the run that predicts them again."""
+class SampledRun(PlannedRun):
+    """The run that predicts the rows again; it is not planned anew where an input changes."""
+
+
+@dataclass(frozen=True)
+class Sample(AtOutput):
+    """Input rows of published runs, and the run that predicts them again."""
 
     spec: BatchInferenceSpec
-    planned: PlannedRun
+    planned: SampledRun
     seen: Snapshot
     """What is published."""
-    rows: RowsByRun
-    """Those that are compared, by the run that has published them."""
-    num_lost: int
-    """Rows that were chosen, and whose inputs have changed or are gone."""
+    changed: frozenset[str]
+    """Inputs that were drawn, and passed over since they have changed or are gone."""
 
     @property
-    def places(self) -> dict[int, tuple[str, int]]:
-        """Input and row in it of each row, by its id in the new run."""
-        found = {}
-        for line in self.planned.plan.shards.to_pylist():
-            for row in row_of(IdRuns.of_json(line["aside"]).ids()).tolist():
-                found[line["number"] << ROW_BITS | row] = (line["path"], line["first_row"] + row)
-        return found
+    def lines(self) -> list[dict[str, Any]]:
+        """Shards of the new run, and which rows of which run's shards they are."""
+        return self.planned.plan.shards.to_pylist()
 
-    def published(self) -> pa.Table:
-        """The rows as they are published, with their ids in the new run as a column more.
+    @cached_property
+    def rows(self) -> RowsByRun:
+        """The rows, by the run that has done them."""
+        pairs = ((line["origin_run"], IdRuns.of_json(line["aside"])) for line in self.lines)
+        return by_run(pairs)
+
+    @cached_property
+    def numbers(self) -> dict[tuple[str, int], int]:
+        """The new run's number of each shard, by the run that has published it and its own."""
+        return {
+            (line["origin_run"], int(shard_of(IdRuns.of_json(line["aside"]).ids()[0]))): line[
+                "number"
+            ]
+            for line in self.lines
+        }
+
+    @cached_property
+    def chosen(self) -> list[int]:
+        """The rows' ids in the new run."""
+        return [
+            line["number"] << ROW_BITS | row
+            for line in self.lines
+            for row in row_of(IdRuns.of_json(line["aside"]).ids()).tolist()
+        ]
+
+    @cached_property
+    def inputs(self) -> dict[int, tuple[str, int]]:
+        """Input of each of the new run's shards, and where in it that begins."""
+        return {line["number"]: (line["path"], line["first_row"]) for line in self.lines}
+
+    def place_of(self, row: int) -> tuple[str, int]:
+        """Input and row in it of a row, by its id in the new run."""
+        path, first = self.inputs[int(shard_of(row))]
+        return path, first + int(row_of(row))
+
+    def as_published(self) -> Outcomes:
+        """What has become of the rows, by their ids in the new run.
+
+        Raises:
+            InvalidSpec: a file of theirs is gone, or holds other rows.
+            StaleLedger: somebody has published meanwhile.
+        """
+        try:
+            rows = by_id(self.published(), ROW)
+        except InvalidSpec as error:
+            if ledger_of(self.spec).look().version == self.seen.version:
+                raise
+            said = f"somebody has published at {self.output.path} meanwhile: verify again"
+            raise StaleLedger(said) from error
+        aside = self.seen.rows_aside
+        found = (self.renumbered(run_id, ids[are_in(aside[run_id], ids)]) for run_id, ids in
+                 self.rows.items() if run_id in aside)  # fmt: skip
+        return Outcomes(rows, frozenset(row for ids in found for row in ids))
+
+    def as_predicted(self) -> Outcomes:
+        """What becomes of them now."""
+        rows = by_id(staged_with_ids(self.planned, ROW), ROW)
+        return Outcomes(rows, frozenset(self.planned.accepted().rejected.ids().tolist()))
+
+    def renumbered(self, run_id: str, ids: Iterable[int]) -> list[int]:
+        """Ids of a published run as those of the new one."""
+        return [
+            self.numbers[run_id, int(shard_of(row))] << ROW_BITS | int(row_of(row)) for row in ids
+        ]
+
+    @cached_property
+    def reader(self) -> OutputReader:
+        """Reads published rows."""
+        schema = pa.ipc.read_schema(pa.py_buffer(self.seen.schema))
+        return OutputReader(self.storage, self.spec.sink, schema, schema.names)
+
+    def published(self) -> pa.Table | None:
+        """The rows that are published, with their ids in the new run as a column more.
 
         Raises:
             InvalidSpec: a file of theirs is gone, or holds other rows.
         """
-        storage, output = output_of(self.spec)
-        schema = pa.ipc.read_schema(pa.py_buffer(self.seen.schema))
-        reader = OutputReader(storage, self.spec.sink, schema, schema.names)
-        numbers = numbers_of(self.planned)
         tables = []
         for file in self.seen.files.values():
-            ids = file.ids.ids() if file.run_id in self.rows else np.empty(0, np.int64)
-            keep = are_in(self.rows.get(file.run_id, ids), ids)
-            if not keep.any():
+            if file.run_id not in self.rows:
                 continue
-            place, folder = file.target(output), file.path.rpartition("/")[0]
-            rows = kept_rows(reader, OutputFile(place, file.rows, folder, file.size), keep)
-            own = [numbers[file.run_id, int(shard)] for shard in shard_of(ids[keep])]
-            own_ids = np.array(own, np.int64) << ROW_BITS | row_of(ids[keep])
-            tables.append(rows.append_column(ROW, pa.array(own_ids)))
+            ids = file.ids.ids()
+            keep = are_in(self.rows[file.run_id], ids)
+            if keep.any():
+                place, folder = file.target(self.output), file.path.rpartition("/")[0]
+                opened = OutputFile(place, file.rows, folder, file.size)
+                rows = kept_rows(self.reader, opened, keep)
+                own = self.renumbered(file.run_id, ids[keep])
+                tables.append(rows.append_column(ROW, pa.array(own, pa.int64())))
+        if not tables:
+            return None
         return pa.concat_tables(tables, promote_options="permissive").sort_by(ROW)
 
 
@@ -103,21 +164,11 @@ def kept_rows(reader: OutputReader, file: OutputFile, keep: Mask) -> pa.Table:
             found.append(rows.filter(pa.array(keep[at : at + len(rows)])))
             at += len(rows)
     except (FileNotFoundError, pa.ArrowInvalid) as error:
-        raise InvalidSpec.at("sink.path", file.path, GONE.format(error)) from error
+        raise InvalidSpec.at("sink.path", file.path, CHANGED.format(error)) from error
     if at != len(keep):
-        problem = GONE.format(f"{at:,} rows instead of {len(keep):,}")
+        problem = CHANGED.format(f"{at:,} rows instead of {len(keep):,}")
         raise InvalidSpec.at("sink.path", file.path, problem)
     return pa.concat_tables(found)
-
-
-def numbers_of(planned: PlannedRun) -> dict[tuple[str, int], int]:
-    """The new run's number of each shard, by the run that has published it and its number there."""
-    lines = planned.plan.shards.select(["number", "origin_run", "aside"]).to_pylist()
-    shards = [int(shard_of(IdRuns.of_json(line["aside"]).ids()[0])) for line in lines]
-    return {
-        (line["origin_run"], shard): line["number"]
-        for line, shard in zip(lines, shards, strict=True)
-    }
 
 
 def trial_to_verify(
@@ -143,7 +194,7 @@ def trial_to_verify(
 def draw_sample(
     spec: BatchInferenceSpec, trial: BatchInferenceSpec, rows: int, flow_runs: tuple[str, ...]
 ) -> Sample:
-    """Choose published rows, and plan the run that predicts them again.
+    """Choose rows of published inputs, and plan the run that predicts them again.
 
     Args:
         spec: what runs do.
@@ -157,63 +208,28 @@ def draw_sample(
     """
     fingerprints = check_spec(trial)
     seen = output_as_it_stands(spec, try_it=False)
-    chosen = spread(predicted_files(seen), rows)
-    if not chosen:
-        raise InvalidSpec.at("sink.path", spec.sink.path, "has no published rows to compare with")
-    work = SetAside.of(spec, seen, chosen)
-    if not work.lines:
+    storage, output = output_of(spec)
+    changed, work = frozenset[str](), None
+    for _ in range(DRAWS):
+        with refuse_nothing_left():
+            chosen = PublishedShards(storage, output, seen, changed).draw(rows)
+        if seen.schema is None or not (chosen or work):
+            problem = "has no published rows to compare with"
+            raise InvalidSpec.at("sink.path", spec.sink.path, problem)
+        if not chosen:
+            break
+        work = SetAside.of(spec, seen, chosen)
+        changed |= work.changed
+        if not work.changed:
+            break
+    if work is None or not work.lines:
         problem = (
             f"has none of the inputs of {rows:,} published rows any more as they were: nothing can "
             "be compared. Give the time of one that has, by --scheduled-time, or more --rows"
         )
         raise InvalidSpec.at("source.path", spec.source.path, problem)
-    kept = by_run((line["origin_run"], IdRuns.of_json(line["aside"])) for line in work.lines)
     planned = plan_trial(trial, work, fingerprints, seen, flow_runs)
-    num_lost = sum(map(len, chosen.values())) - sum(map(len, kept.values()))
-    return Sample(spec, planned, seen, kept, num_lost)
-
-
-def predicted_files(seen: Snapshot) -> list[LedgerFile]:
-    """Files of rows that runs have published, less those of redrives, which may be of any config.
-
-    By version.
-    """
-    redrives = set(pc.unique(seen.of("redriven")["version"]).to_pylist())
-    of_redrives = {seen.entries[version]["run_id"] for version in redrives}
-    files = [file for file in seen.files.values() if file.run_id not in of_redrives]
-    return sorted(files, key=lambda file: file.version)
-
-
-def spread(files: list[LedgerFile], rows: int) -> RowsByRun:
-    """Published rows from some places in files, a few beside each other at each.
-
-    Args:
-        files: to choose from, in order.
-        rows: how many, where there are so many.
-    """
-    ends = np.cumsum([file.rows for file in files])
-    total = int(ends[-1]) if len(ends) else 0
-    rows = min(rows, total)
-    places = min(PLACES, rows)
-    sizes = [rows * (at + 1) // places - rows * at // places for at in range(places)]
-    # The first begins with the first row, and the last one ends with the last.
-    firsts = [(total - size) * at // max(1, places - 1) for at, size in enumerate(sizes)]
-    chosen: list[tuple[str, IdRuns]] = []
-    for first, size in zip(firsts, sizes, strict=True):
-        chosen += between(files, ends, first, first + size)
-    return by_run(chosen)
-
-
-def between(files: list[LedgerFile], ends: Ids, first: int, stop: int) -> list[tuple[str, IdRuns]]:
-    """Ids of the rows from one place in files to another."""
-    found = []
-    for at in range(int(np.searchsorted(ends, first, side="right")), len(files)):
-        start = int(ends[at]) - files[at].rows
-        if start >= stop:
-            break
-        ids = files[at].ids.ids()[max(0, first - start) : stop - start]
-        found.append((files[at].run_id, IdRuns.of(ids)))
-    return found
+    return Sample(spec, planned, seen, changed)
 
 
 def plan_trial(
@@ -222,11 +238,14 @@ def plan_trial(
     fingerprints: dict[str, str],
     seen: Snapshot,
     flow_runs: tuple[str, ...],
-) -> PlannedRun:
+) -> SampledRun:
     """The run that does the rows again, in the types of those that are published."""
     storage, output = output_of(trial)
     options = RunOptions(redrive=True, flow_runs=flow_runs)
-    run_key = digest(["verify", output.path])
+    config = config_digests(trial, fingerprints, None)[0]
+    # Whoever comes again after a crash may draw others, since somebody has published.
+    drawn = [[line["origin_run"], line["aside"]] for line in work.lines]
+    run_key = digest(["verify", output.path, config, drawn])
     run = output.run(run_id_of(run_key))
     pins: dict[str, Any] = {"fingerprints": fingerprints, "ledger_version": 0, "limit": None}
     with at_output(trial):
@@ -235,10 +254,10 @@ def plan_trial(
         save_header(storage, run, run_key, options.call, trial, 0, flow_runs)
         grows = trial.sink.takes_new_columns
         pin_schema(storage, run, seen.schema, takes_new_columns=grows)
-    return PlannedRun(
+    return SampledRun(
         spec=trial,
         run_key=run_key,
-        config=config_digests(trial, fingerprints, None)[0],
+        config=config,
         plan=plan,
         inputs_skipped=work.skipped,
         options=options,

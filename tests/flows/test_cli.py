@@ -523,7 +523,7 @@ def test_who_verifies_sees_how_far_rows_are_off_and_has_runs_go_on(
     capsys.readouterr()
     assert call(monkeypatch, "verify", spec, "--rows", "16") == 0
     assert capsys.readouterr().out.splitlines() == [
-        "rows         16 of 1,000 published ones come out the same; nothing is published",
+        "rows         16 input rows come out as they are published; nothing is published",
         "floats       equal; tolerance 0.0001",
         "config       the one that has published",
     ]

@@ -12,7 +12,7 @@ import pytest
 from tasks.protocol import redrive_shards
 from tasks.protocol.acceptance import accept
 from tasks.protocol.batch import Rejection, RowBatch, ShardEnd
-from tasks.protocol.ids import IdRuns, Mask, as_ids, row_id
+from tasks.protocol.ids import IdRuns, Mask, RowsByRun, as_ids, row_id
 from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.plan_file import Shard, first_plan, save_plan, shard_table
 from tasks.protocol.publication import Publication
@@ -46,6 +46,11 @@ def test_an_output_may_be_moved_with_its_state(tmp_path: Path) -> None:
     assert [line["path"] for run in runs for line in lines_of(run)] == ["a", "b"]
 
 
+def rows_of(*runs: str) -> RowsByRun:
+    """A row of each one's first shard."""
+    return {run_id: as_ids([0]) for run_id in runs}
+
+
 def test_files_are_gone_through_once_for_all_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     bench, looks, parsed = in_memory(), list[object](), list[str]()
     publish_runs(bench, "abc", "defg")
@@ -53,7 +58,7 @@ def test_files_are_gone_through_once_for_all_runs(monkeypatch: pytest.MonkeyPatc
 
     def look(*given: object) -> dict[str, set[int]]:
         looks.append(given)
-        return published_shards(seen, ["run-a", "run-b", "run-c"])
+        return published_shards(seen, rows_of("run-a", "run-b", "run-c"))
 
     def parse(text: str) -> IdRuns:
         parsed.append(text)
@@ -64,7 +69,7 @@ def test_files_are_gone_through_once_for_all_runs(monkeypatch: pytest.MonkeyPatc
     assert [run.published for run in runs] == [{0}] * 3
     assert len(looks) == 1
     monkeypatch.setattr(IdRuns, "of_json", staticmethod(parse))
-    assert published_shards(seen, ["run-a", "run-d"]) == {"run-a": {0}, "run-d": {0}}
+    assert published_shards(seen, rows_of("run-a", "run-d")) == {"run-a": {0}, "run-d": {0}}
     assert len(parsed) == 2, "files of other runs are passed over"
 
 

@@ -29,7 +29,7 @@ def problem_of(scene: Scene) -> str:
             predict(sample.planned)
             fingerprints = sample.planned.plan.pins["fingerprints"]
             configs = Configs(spec, fingerprints, sample.seen)
-            outcome = outcome_of(sample, configs, TOLERANCE)
+            outcome = outcome_of(sample, configs, TOLERANCE, is_where_runs_go=False)
             outcome.refuse_differences()
     except PredictionsDiffer as error:
         return f"predicted again: {error}"
