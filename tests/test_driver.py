@@ -20,6 +20,7 @@ from tasks.clusters.local import Local
 from tasks.clusters.ray_jobs import runtime_env
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.lease import Holder
+from tasks.machine import GIB
 from tasks.plan import make_plan
 from tasks.ray_job import __main__ as driver
 from tasks.ray_job.connection import connection
@@ -107,6 +108,18 @@ def test_the_users_own_path_comes_after_our_code_and_theirs(
     assert others == ["/code", "/of/the/spec", "/of/the/shell"]
     joined = connection(spec, found)["runtime_env"]["env_vars"]
     assert joined["PYTHONPATH"] == found["PYTHONPATH"]
+
+
+def test_ray_keeps_no_more_in_memory_than_its_share_of_what_the_run_is_granted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray knows what the machine has, or a container, but not a systemd unit or a batch job."""
+    monkeypatch.setattr("tasks.clusters.driver.memory", lambda: 4 * GIB)
+    environment = driver_environment(spec_of(make_inputs(tmp_path / "in")))
+    code = "from ray._private.utils import resolve_object_store_memory as taken"
+    command = [sys.executable, "-c", f"{code}; print(taken({64 * GIB}))"]
+    taken = subprocess.check_output(command, env=environment)
+    assert int(taken) == int(0.3 * 4 * GIB)
 
 
 def test_a_password_with_a_dollar_reaches_the_driver_as_it_is(tmp_path: Path) -> None:
