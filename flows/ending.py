@@ -53,11 +53,13 @@ def run_to_its_end(command: Callable[[], object]) -> None:
 
 
 def hides_ctrl_c(error: BaseException | None) -> bool:
-    """Whether it comes of Ctrl-C, which Pydantic, amid its work, takes for a mistake of a class."""
+    """Whether it comes of Ctrl-C, or of SIGTERM, as Prefect has it.
+
+    Pydantic, Arrow and Lance, in whose midst it comes, tell of it as of an error of their own.
+    """
     while error is not None:
-        is_pydantics = type(error).__module__.startswith("pydantic")
-        in_words = is_pydantics and KeyboardInterrupt.__name__ in str(error)
-        if in_words or isinstance(error, KeyboardInterrupt):
+        told = f"{type(error).__name__}: {error}"
+        if KeyboardInterrupt.__name__ in told or "TerminationSignal" in told:
             return True
         error = error.__cause__ or error.__context__
     return False

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pydantic import BaseModel, field_serializer
 from pydantic_core import SchemaError
@@ -57,11 +58,15 @@ def make_a_class() -> None:
     raise SchemaError('Error building "model" validator:\n  SchemaError: KeyboardInterrupt: ')
 
 
-@pytest.mark.parametrize("work", [Unwritable().model_dump, make_a_class])
-def test_ctrl_c_is_known_also_where_it_comes_amid_the_work_of_pydantic(
+def search_an_index() -> None:
+    raise pa.ArrowInvalid("External error: TerminationSignal: ")
+
+
+@pytest.mark.parametrize("work", [Unwritable().model_dump, make_a_class, search_an_index])
+def test_ctrl_c_is_known_also_where_it_comes_amid_the_work_of_others(
     work: Callable[[], object], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As while the spec's classes are made: it was an error of theirs, a traceback, and exit 1."""
+    """As while Pydantic makes the spec's classes: it was a traceback, and exit 1."""
     monkeypatch.setattr(sys, "argv", ["batch-inference", "run", "spec.yaml", "--json"])
     with pytest.raises(SystemExit) as ended:
         ending.run_to_its_end(work)
