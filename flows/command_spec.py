@@ -8,6 +8,7 @@ from pathlib import Path
 from flows.console import say
 from tasks.errors import InvalidSpec
 from tasks.kinds.mistaken_paths import is_as_written
+from tasks.own_process import GONE
 from tasks.planning.preflight import check_spec
 from tasks.ray_job.job import output_of
 from tasks.scheduled import at_time, is_scheduled, parse_time
@@ -79,9 +80,16 @@ def from_here(path: Path) -> str:
     """A path from / on; a link that it names itself is not followed.
 
     What is known of an output lies beside the name that it was published by.
+
+    Raises:
+        InvalidSpec: it counts from a folder that is no more.
     """
     is_named = path.name not in ("", "..")
-    return str(path.parent.resolve() / path.name if is_named else path.resolve())
+    try:
+        return str(path.parent.resolve() / path.name if is_named else path.resolve())
+    except FileNotFoundError as error:
+        problem = f"counts from where you are, and {GONE}, or write it from / on"
+        raise InvalidSpec.at("the output", str(path), problem) from error
 
 
 def load_at(

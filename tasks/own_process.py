@@ -19,6 +19,7 @@ from tasks.spec import BatchInferenceSpec
 
 RAYS_FILES = 64 << 20
 """Bytes of logs and sockets, of a short run."""
+GONE = "that folder has been deleted, if perhaps made anew: cd to one that is there"
 
 
 def lacking_here(spec: BatchInferenceSpec) -> dict[str, object]:
@@ -71,6 +72,18 @@ def refuse_lacking(spec: BatchInferenceSpec) -> None:
         *others, (field, value) = lacking.items()
         also = "".join(f"{name}: {shown(given)}, " for name, given in others)
         raise InvalidSpec.at(f"{also}{field}", value, problem)
+
+
+def refuse_lost_folder() -> None:
+    """See that the folder is there in which a job's driver would begin: Ray asks for its name.
+
+    Raises:
+        InvalidSpec: somebody has deleted it.
+    """
+    try:
+        os.getcwd()
+    except FileNotFoundError as error:
+        raise InvalidSpec(f"Ray begins where you are, and {GONE}") from error
 
 
 def refuse_full_disk(spec: BatchInferenceSpec) -> None:

@@ -21,7 +21,13 @@ from tasks.kinds.output_overlap import check_apart
 from tasks.kinds.places import check_sink, check_source
 from tasks.kinds.user_modules import put_first
 from tasks.machine import cores
-from tasks.own_process import lacking_inline, memory_gib, refuse_full_disk, refuse_lacking
+from tasks.own_process import (
+    lacking_inline,
+    memory_gib,
+    refuse_full_disk,
+    refuse_lacking,
+    refuse_lost_folder,
+)
 from tasks.ray_job.cluster_capacity import (
     Node,
     gpus_of_replica,
@@ -131,6 +137,8 @@ def check_cluster(spec: BatchInferenceSpec) -> str:
     cluster = reached(spec.cluster)
     if isinstance(cluster, InlineCluster | LocalCluster):
         refuse_lacking(spec)
+    if isinstance(cluster, LocalCluster):
+        refuse_lost_folder()
     if isinstance(cluster, LocalCluster) and cluster.address is None:
         refuse_full_disk(spec)
         machine = this_machine(names_gpu=spec.resources.accelerator_type is not None)

@@ -331,6 +331,20 @@ def test_an_output_that_is_a_link_is_known_by_the_links_name(
     assert parse_yaml(sink_at(written).partition("=")[2]) == str(tmp_path / meant)
 
 
+def test_an_output_counts_from_no_folder_that_is_deleted(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As where a checkout is put anew while a shell is in it; that was a traceback."""
+    here = numbers.parent / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    here.rmdir()
+    assert call(monkeypatch, "run", str(write_spec(numbers.parent)), "--output", "out") == 2
+    assert (
+        "'out' counts from where you are, and that folder has been del" in capsys.readouterr().err
+    )
+
+
 @pytest.mark.parametrize("verb", ["run", "search"])
 @pytest.mark.parametrize(
     ("output", "problem"),

@@ -25,6 +25,19 @@ def test_a_spec_of_another_machine_needs_no_folder_where_no_code_is_the_users(
     assert check_code(spec.model_copy(update={"model": model})) == "none"
 
 
+def test_ray_begins_in_no_folder_that_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asks for its name: each of five attempts failed, by `No such file or directory`."""
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    here.rmdir()
+    with pytest.raises(InvalidSpec, match="Ray begins where you are, and that folder has been"):
+        check_cluster(spec_of(tmp_path, cluster={"kind": "local"}))
+    check_cluster(spec_of(tmp_path))  # inline
+
+
 @pytest.mark.parametrize("variable", ["TMPDIR", "RAY_TMPDIR"])
 def test_a_ray_of_its_own_wants_room_for_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
