@@ -92,6 +92,17 @@ def memory_granted() -> float:
     return min(map(limit_of, groups("memory")))
 
 
+def threads_left() -> float:
+    """Processes and threads that the control groups let this process and its like start yet."""
+    return min(map(threads_left_in, groups("pids")))
+
+
+def threads_left_in(group: Path) -> float:
+    """The same of one control group; infinite without a limit."""
+    limit = said(group / "pids.max")
+    return int(limit) - int(said(group / "pids.current") or 0) if limit.isdigit() else math.inf
+
+
 def limit_of(group: Path) -> float:
     """Bytes that a control group grants; infinite without a limit."""
     limit = said(group / "memory.max") or said(group / "memory.limit_in_bytes")
@@ -108,7 +119,7 @@ def groups(controller: str) -> list[Path]:
     """This process's control groups: its own, those it is in, and the one of all of them.
 
     Args:
-        controller: of what is granted: `cpu` or `memory`.
+        controller: of what is granted: `cpu`, `memory` or `pids`.
     """
     found = [CGROUP, CGROUP / controller]  # of the new version, and of the old one
     for line in said(OWN_GROUPS).splitlines():

@@ -9,16 +9,19 @@ import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, requires, version
+from resource import RLIM_INFINITY, RLIMIT_NOFILE, RLIMIT_NPROC, getrlimit
 
 from packaging.requirements import InvalidRequirement, Requirement
 
 from tasks.errors import InvalidSpec, shown
 from tasks.kinds.clusters import InlineCluster
-from tasks.machine import GIB, memory
+from tasks.machine import GIB, memory, threads_left
 from tasks.spec import BatchInferenceSpec
 
 RAYS_FILES = 64 << 20
 """Bytes of logs and sockets, of a short run."""
+RAYS_THREADS, RAYS_DESCRIPTORS = 256, 128
+"""What the smallest job on two cores needs: with fewer it was seen to hang, or to fail for ever."""
 GONE = "that folder has been deleted, if perhaps made anew: cd to one that is there"
 
 
@@ -84,6 +87,31 @@ def refuse_lost_folder() -> None:
         os.getcwd()
     except FileNotFoundError as error:
         raise InvalidSpec(f"Ray begins where you are, and {GONE}") from error
+
+
+def refuse_low_limits() -> None:
+    """See that a Ray of the job's own may start its processes, and open its files.
+
+    It would wait, in each attempt, for one that could not start, and not say why.
+
+    Raises:
+        InvalidSpec: names the limit that is too low.
+    """
+    threads, _ = getrlimit(RLIMIT_NPROC)
+    _, files = getrlimit(RLIMIT_NOFILE)  # Ray raises the lower of the two
+    if os.geteuid() == 0:
+        threads = RLIM_INFINITY  # root's are counted, and not limited
+    granted = {
+        "`ulimit -u`": (threads, RAYS_THREADS),
+        "pids.max of the control group": (threads_left(), RAYS_THREADS),
+        "`ulimit -n`": (files, RAYS_DESCRIPTORS),
+    }
+    for name, (most, wanted) in granted.items():
+        if RLIM_INFINITY != most < wanted:
+            raise InvalidSpec(
+                f"{name} leaves {most:g}, and a Ray of the job's own needs {wanted} at the very "
+                "least: raise it, or set cluster: {kind: inline}"
+            )
 
 
 def refuse_full_disk(spec: BatchInferenceSpec) -> None:

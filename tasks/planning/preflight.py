@@ -27,6 +27,7 @@ from tasks.own_process import (
     refuse_full_disk,
     refuse_lacking,
     refuse_lost_folder,
+    refuse_low_limits,
 )
 from tasks.ray_job.cluster_capacity import (
     Node,
@@ -141,6 +142,7 @@ def check_cluster(spec: BatchInferenceSpec) -> str:
         refuse_lost_folder()
     if isinstance(cluster, LocalCluster) and cluster.address is None:
         refuse_full_disk(spec)
+        refuse_low_limits()
         machine = this_machine(names_gpu=spec.resources.accelerator_type is not None)
         refuse_unmet(spec, [machine], "this machine")
         return (
