@@ -15,12 +15,12 @@ from tasks.clusters.stopping import stop_job
 from tasks.errors import BatchInferenceError
 from tasks.materializing_run import todo_materialized
 from tasks.plan import PlannedRun
-from tasks.planning.preflight import refuse_other_code
 from tasks.protocol.acceptance import Gap
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.plan_file import parquet_bytes
 from tasks.protocol.storage import FsspecStorage
 from tasks.publishing.rejections import excess
+from tasks.ray_job.as_planned import refuse_other_code
 from tasks.ray_job.follower_heartbeat import leave_sign, refuse_if_stopped
 from tasks.ray_job.job import Job, stored_job
 from tasks.ray_job.result import failure

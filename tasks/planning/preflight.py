@@ -29,6 +29,7 @@ from tasks.own_process import (
     refuse_lost_folder,
     refuse_low_limits,
 )
+from tasks.ray_job.as_planned import code_digests
 from tasks.ray_job.cluster_capacity import (
     Node,
     gpus_of_replica,
@@ -60,30 +61,6 @@ def check_spec(spec: BatchInferenceSpec) -> dict[str, str]:
         for check in CHECKS:
             check.run(spec)
         return {"model": spec.model.fingerprint(), "code": code_digests(spec)}
-
-
-def code_digests(spec: BatchInferenceSpec) -> str:
-    """Digests of the user's code that steps and model run; empty where there is none."""
-    code = [*(step.code_digest() for step in spec.steps), spec.model.code_digest()]
-    return "-".join(filter(None, code))
-
-
-def refuse_other_code(spec: BatchInferenceSpec, planned: str) -> None:
-    """See that the user's code is what it was when the run was planned.
-
-    Args:
-        spec: names it.
-        planned: its digests then.
-
-    Raises:
-        InvalidSpec: it is not.
-    """
-    if code_digests(spec) != planned:
-        problem = (
-            "holds other code than when the run was planned, and predictions of two are never "
-            "mixed: put the former back to go on with the run, or give it up with --restart"
-        )
-        raise InvalidSpec.at("environment.working_dir", spec.environment.working_dir, problem)
 
 
 def check_code(spec: BatchInferenceSpec) -> str:

@@ -15,11 +15,11 @@ from tasks.machine import cores
 from tasks.protocol.batch import RESERVED, ROW
 from tasks.quick_imports import quick_imports
 from tasks.ray_job.adaptive_batching import Pace
+from tasks.ray_job.as_planned import refuse_changed_code, with_those_weights
 from tasks.ray_job.batch_limits import remembered_limit
 from tasks.ray_job.blame import Function
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job
-from tasks.ray_job.mapped_files import MappedFiles
 from tasks.ray_job.profiling import ROWS_BEFORE_TRACE, traced
 from tasks.ray_job.runtimes import StoredRuntimes
 from tasks.ray_job.stage_adapter import StageAdapter
@@ -53,6 +53,7 @@ def preprocess_stage(job: Job, num_threads: int) -> StageAdapter:
     spec = importable(job)
     steps = spec.steps if "preprocess" in job.stages else []
     functions = [step.build() for step in steps]
+    refuse_changed_code(job)
     if "infer" not in job.stages:
         return StageAdapter("preprocess", tuple(functions))
     if decodes_media(spec):
@@ -77,6 +78,7 @@ def infer_stage(job: Job, device: str, num_threads: int) -> StageAdapter:
     is_own = isinstance(spec.model, PythonModel)
     with nullcontext() if is_own else quick_imports():
         predict = traced(job, joined(spec, spec.model.predictor(placement)))
+    refuse_changed_code(job)
     predict = with_those_weights(job, predict)
     rows = spec.model.rows_per_call
     if rows is None:  # it gets many at once, to sort them by length
@@ -86,42 +88,6 @@ def infer_stage(job: Job, device: str, num_threads: int) -> StageAdapter:
     else:
         pace = Pace(rows, least=rows, call_seconds=QUICK_SECONDS)
     return StageAdapter("infer", (predict,), pace, rows is None, limit, runtimes)
-
-
-def with_those_weights(job: Job, predict: Function) -> Function:
-    """What a model makes of rows, where it is the planned one, before and after each call.
-
-    Weights may be their file's own pages: with a file that is written over, a loaded model changes.
-
-    Raises:
-        InvalidSpec: it is another one; by now, or in a later call.
-    """
-    files = MappedFiles(job.spec.model.weights_places)
-    refuse_other_weights(job)
-
-    def predict_and_look(rows: pa.Table) -> pa.Table:
-        try:
-            return predict(rows)
-        finally:  # of half a file rows may be made that are no numbers: they are no worse
-            files.look(lambda: refuse_other_weights(job))
-
-    return predict_and_look
-
-
-def refuse_other_weights(job: Job) -> None:
-    """See that the model that has been loaded is the one that the run was planned with.
-
-    Raises:
-        InvalidSpec: another lies there by now, as where somebody trains one while the run goes on.
-    """
-    model = job.spec.model
-    if model.has_changed(job.pins["fingerprints"]["model"]):
-        problem = (
-            "holds another model than when the run was planned, and predictions of two are never "
-            "mixed: put the former back to go on with the run, or give it up with --restart"
-        )
-        field = model.weights_field
-        raise InvalidSpec.at(f"model.{field}", getattr(model, field), problem)
 
 
 def importable(job: Job) -> BatchInferenceSpec:

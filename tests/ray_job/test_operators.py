@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,9 @@ def test_images_are_prepared_on_the_threads_of_their_worker(
     monkeypatch.setattr("tasks.ray_job.stage_functions.cores", lambda: 8)
     model = {"kind": "huggingface", "task": "image-classification", "name_or_path": str(tmp_path)}
     changes = {"resources": {"num_cpus": 2}, "stages": {"preprocess": {"num_cpus": 3}}}
-    job = job_of(spec(model=model, steps=[], **changes))
+    job = replace(
+        job_of(spec(model=model, steps=[], **changes)), pins={"fingerprints": {"code": ""}}
+    )
     rows = RowBatch(rows=pa.table({ROW: [0]}), sources={0: "a"}, first_rows={0: 0})
     BUILT.clear()
     [*PreprocessAndInfer(job, 0.0, ignore).run(rows)]

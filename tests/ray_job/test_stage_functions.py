@@ -1,7 +1,9 @@
 """What the stages do to columns: media travel no further than they must."""
 
 import shutil
+import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 from PIL import Image
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.clusters import RayJobsCluster
 from tasks.plan import make_plan
 from tasks.protocol.batch import RowBatch
 from tasks.ray_job.batch_limits import remembered_limit
@@ -236,7 +239,25 @@ def test_a_class_whose_weights_were_replaced_after_the_plan_predicts_nothing(
         infer_stage(job, "cpu", 1)
 
 
-def planned_job(tmp_path: Path, model: dict[str, Any]) -> Job:
+def test_code_that_was_changed_after_the_plan_does_no_rows(tmp_path: Path) -> None:
+    """As where it is brought up to date while a run is at work: later processes would import it."""
+    pq.write_table(pa.table({"x": [1.0]}), tmp_path / "in.parquet")
+    file = tmp_path / "own_doubling.py"
+    code = "class Double:\n    def __call__(self, batch):\n        return {'y': batch['x'] * 2}\n"
+    file.write_text(code)
+    model = {"kind": "python", "class": "own_doubling:Double"}
+    job = planned_job(tmp_path, model, environment={"working_dir": str(tmp_path)})
+    preprocess_stage(job, 1)
+    file.write_text(code.replace("2", "3"))
+    sys.modules.pop("own_doubling", None)  # as in another process
+    for begin in (partial(preprocess_stage, job, 1), partial(infer_stage, job, "cpu", 1)):
+        with pytest.raises(InvalidSpec, match="holds other code than when the run was planned"):
+            begin()
+    sent = job.spec.model_copy(update={"cluster": RayJobsCluster(address="http://127.0.0.1:1")})
+    infer_stage(replace(job, spec=sent), "cpu", 1)  # with the code as it was sent
+
+
+def planned_job(tmp_path: Path, model: dict[str, Any], **more: Any) -> Job:
     """The first attempt of a run over `in.parquet`."""
     raw = {
         "name": "nightly",
@@ -244,6 +265,7 @@ def planned_job(tmp_path: Path, model: dict[str, Any]) -> Job:
         "model": model,
         "sink": {"kind": "parquet", "path": str(tmp_path / "out")},
         "cluster": {"kind": "inline"},
+        **more,
     }
     planned = make_plan(parse_spec(raw))
     return next_attempt(planned, left_to_do(planned, tried=False)).job
