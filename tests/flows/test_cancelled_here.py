@@ -23,6 +23,7 @@ from flows.batch_inference import batch_inference
 from flows.cancellation import STARTED_FOR
 from flows.preview import preview
 from flows.search import search
+from flows.verify import verify
 from tasks.errors import InvalidSpec, RunStopped
 from tasks.running_jobs import stop_jobs
 from tasks.spec import BatchInferenceSpec
@@ -30,6 +31,7 @@ from tests.flows.conftest import published, spec_of
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
+QUICK = {"kind": "python", "class": "predictors:Double"}
 SLOW = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 0.2}}
 
 
@@ -92,6 +94,16 @@ def test_nobody_tells_a_preview_to_stop_any_more_once_it_deletes_what_it_has_lef
     with pytest.raises(RunStopped):
         preview.with_options(on_running=[cancel_it])(spec_of(numbers, model=SLOW), rows=400)
     assert set(at_the_end) == {len(begun)}  # Prefect has it deleted once more
+
+
+def test_a_cancelled_verification_stops_and_leaves_nothing(numbers: Path) -> None:
+    runs: list[Any] = []
+    begun: Any = [lambda _, run, state: runs.append(run.id), cancel_it]
+    batch_inference(spec_of(numbers, model=QUICK))
+    with pytest.raises(RunStopped):
+        verify.with_options(on_running=begun)(spec_of(numbers, model=SLOW), rows=1_000)
+    assert now_of(runs[0]) == ("Cancelled", "stopped")
+    assert list(numbers.parent.rglob("previews/*/*")) == []
 
 
 def test_a_cancelled_search_is_not_cancelling_for_ever(numbers: Path) -> None:

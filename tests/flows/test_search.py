@@ -21,10 +21,7 @@ from flows.search import search
 from flows.verify import verify
 from tasks.errors import InvalidSpec, PredictionsDiffer
 from tasks.kinds.models import HuggingFaceModel
-from tasks.planning.config import model_digest
-from tasks.planning.equal_configs import leave_word
 from tasks.published import published_rows
-from tasks.ray_job.job import output_of
 from tasks.searching.embedding import vector_of
 from tasks.searching.published import Nearest, published_vectors
 from tasks.searching.query import QueryForm, read_query
@@ -195,21 +192,26 @@ def test_the_weights_may_have_moved(gallery: BatchInferenceSpec, tmp_path: Path)
 def test_a_model_that_gives_the_same_vectors_is_none_other(
     gallery: BatchInferenceSpec, tmp_path: Path
 ) -> None:
-    changed = gallery.model.model_dump() | {"options": {"pooling": "mean"}}
-    other = parse_spec(gallery.model_dump(by_alias=True) | {"model": changed})
+    """Once somebody has seen that it does; the word lies beside the output, and goes with it."""
     path = f"{gallery.source.paths[0]}/3.png"
+    output, copy = gallery.sink.path, str(tmp_path / "out")
+    shutil.copytree(output, copy)
+    shutil.copytree(f"{output}.state", f"{copy}.state")
+
+    def pooled(how: str) -> BatchInferenceSpec:
+        model = gallery.model.model_dump() | {"options": {"pooling": how}}
+        spec = parse_spec(gallery.model_dump(by_alias=True) | {"model": model})
+        return spec.with_part("sink", path=copy)
+
     with pytest.raises(PredictionsDiffer, match="embedding in 6 rows, by up to"):
-        verify(other, accept=True)
-    fingerprint = gallery.model.fingerprint()
-    equal = [model_digest(each.model, fingerprint) for each in (gallery, other)]
-    storage, output = output_of(gallery)
-    copy_of = output_of(gallery.with_part("sink", path=str(tmp_path / "out")))
-    shutil.copytree(output.path, copy_of[1].path)
-    shutil.copytree(output.state, copy_of[1].state)
-    leave_word(*copy_of, [equal], {})
-    assert storage.list(output.equal_configs) == []
-    moved = other.with_part("sink", path=copy_of[1].path)
-    assert len(search(moved, path, k=2)["matches"]) == 2
+        verify(pooled("mean"), accept=True)
+    same = pooled("cls")  # which is this one's own
+    with pytest.raises(InvalidSpec, match="not the one that made the vectors of version 1"):
+        search(same, path)
+    assert verify(same, accept=True)["accepted"]
+    assert len(search(same, path, k=2)["matches"]) == 2
+    with pytest.raises(InvalidSpec, match="not the one that made the vectors of version 1"):
+        search(pooled("mean"), path)
 
 
 def test_only_what_is_published_is_found(gallery: BatchInferenceSpec, tmp_path: Path) -> None:

@@ -47,7 +47,8 @@ def with_code(numbers: Path, code: str, **changes: Any) -> BatchInferenceSpec:
     (folder / "doubling_model.py").write_text(code)
     sys.modules.pop("doubling_model", None)  # as in another process
     model = {"kind": "python", "class": "doubling_model:Model"}
-    return spec_of(numbers, model=model, environment={"working_dir": str(folder)}, **changes)
+    given = {"environment": {"working_dir": str(folder)}, **changes}
+    return spec_of(numbers, model=model, **given)
 
 
 def add_file(numbers: Path, number: int = 10) -> None:
@@ -319,6 +320,18 @@ def test_all_rows_are_compared_where_more_are_asked_for(numbers: Path) -> None:
     spec = with_code(numbers, DOUBLES)
     batch_inference(spec)
     assert verify(spec, rows=2000)["rows"]["compared"] == 1000
+
+
+def test_what_this_process_lacks_is_said_before_rows_are_drawn(numbers: Path) -> None:
+    batch_inference(with_code(numbers, DOUBLES))
+    there = with_code(
+        numbers,
+        DOUBLES,
+        cluster={"kind": "ray_jobs", "address": "http://n:9"},
+        environment={"working_dir": str(numbers.parent / "code"), "pip": ["no-such-package"]},
+    )
+    with pytest.raises(InvalidSpec, match=r"environment.pip: .* with --cluster"):
+        verify(there)
 
 
 def test_nothing_is_compared_where_nothing_is_published(numbers: Path) -> None:
