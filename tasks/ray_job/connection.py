@@ -4,8 +4,11 @@ Knows no Ray Data, whose import takes as long as a worker's start: the two are t
 """
 
 import os
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from tasks.kinds.clusters import LocalCluster
@@ -20,6 +23,10 @@ CLAIM_SECONDS = 30
 """For so long a cluster shares its nodes out to a driver that has died, too: the next attempt may
 have fewer replicas until then, since of two claims on one GPU neither gets it. A driver that lives
 renews its claim each ten seconds; Ray's own number is three minutes."""
+
+
+TOKEN, ROOM_FOR_TOKEN = "RAY_AUTH_TOKEN", 4096
+"""What a Ray asks of whoever joins it."""
 
 
 @contextmanager
@@ -43,8 +50,28 @@ def connect(options: dict[str, Any]) -> None:
     """Start Ray, or join one, with what `connection` gave."""
     import ray
 
-    with bare_head() if options["address"] == "local" else nullcontext():
+    is_own = options["address"] == "local"
+    if is_own:
+        need_no_home()
+    with bare_head() if is_own else nullcontext():
         ray.init(log_to_driver=True, logging_level="WARNING", **options)
+
+
+def need_no_home() -> None:
+    """Have a token for a Ray of one's own where it cannot leave one in the home directory.
+
+    As in a container whose disk is read-only, or whose user has no home.
+    """
+    if {TOKEN, f"{TOKEN}_PATH", "RAY_AUTH_MODE"} & {*os.environ}:
+        return
+    try:
+        file = Path.home() / ".ray" / "auth_token"
+        if not file.exists() or not file.stat().st_size:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with TemporaryFile(dir=file.parent) as trial:
+                trial.write(bytes(ROOM_FOR_TOKEN))
+    except (OSError, RuntimeError):
+        os.environ[TOKEN] = secrets.token_hex()
 
 
 def connection(spec: BatchInferenceSpec, environment: Mapping[str, str]) -> dict[str, Any]:
