@@ -24,6 +24,8 @@ from flows.server_database import with_plugin
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.quick_imports import import_ahead
 
+ROOM_FOR_RECORDS = 1 << 20
+"""Bytes; of the first run they take that many."""
 END_SECONDS = 5.0
 """For the server to end by itself."""
 UNLESS_TOLD_OTHERWISE = {
@@ -82,8 +84,8 @@ def check_home() -> None:
         return
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with TemporaryFile(dir=home):
-            return
+        with TemporaryFile(dir=home) as trial:
+            trial.write(bytes(ROOM_FOR_RECORDS))
     except OSError as error:
         raise InvalidSpec(
             f"Prefect cannot keep its records in {home}: {error.strerror}; set PREFECT_HOME to a "

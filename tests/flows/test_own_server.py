@@ -172,6 +172,16 @@ def test_prefects_folder_is_made_or_said_to_be_impossible(tmp_path: Path) -> Non
         own_server.start_own_server()
 
 
+def test_prefects_folder_is_to_have_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file without content can be made on a full disk; its server ended with 200 lines."""
+    monkeypatch.setattr(own_server, "TemporaryFile", lambda dir: Path("/dev/full").open("wb"))
+    with (
+        temporary_settings(with_records_in(tmp_path)),
+        pytest.raises(InvalidSpec, match="No space left on device; set PREFECT_HOME"),
+    ):
+        own_server.start_own_server()
+
+
 def test_where_no_server_may_be_there_is_to_be_a_named_one(tmp_path: Path) -> None:
     none = {**with_records_in(tmp_path), PREFECT_SERVER_EPHEMERAL_ENABLED: False}
     with temporary_settings(none), pytest.raises(InvalidSpec, match="set PREFECT_API_URL to one"):
