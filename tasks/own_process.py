@@ -7,7 +7,6 @@ one replica on the memory that the machine has.
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, requires, version
 from resource import RLIM_INFINITY, RLIMIT_NOFILE, RLIMIT_NPROC, getrlimit
 
@@ -115,7 +114,7 @@ def refuse_low_limits() -> None:
 
 
 def refuse_full_disk(spec: BatchInferenceSpec) -> None:
-    """See that a Ray of the job's own has room for its files.
+    """See that a Ray of the job's own has room for its files, and may write them.
 
     It would wait half a minute for one that nobody could write, in each attempt.
 
@@ -125,14 +124,19 @@ def refuse_full_disk(spec: BatchInferenceSpec) -> None:
     given = {**os.environ, **spec.environment.env_vars}
     variable = "TMPDIR" if "RAY_TMPDIR" not in given else "RAY_TMPDIR"
     folder = given.get(variable, os.path.join(os.sep, "tmp"))  # as Ray itself looks for it
-    with suppress(OSError):  # Ray makes a folder that is not there
-        free = shutil.disk_usage(folder).free
-        if free < RAYS_FILES:
-            problem = (
-                f"has {free >> 20} MiB left, and Ray keeps its logs there, and rows that do not "
-                "fit into memory: make room, or set RAY_TMPDIR to a folder that has"
-            )
-            raise InvalidSpec.at(variable, folder, problem)
+    if not os.path.exists(folder):  # Ray makes it
+        return
+    way_out = "set RAY_TMPDIR to a folder that has room and can be written"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        problem = f"cannot be written, and Ray keeps its logs and sockets there: {way_out}"
+        raise InvalidSpec.at(variable, folder, problem)
+    free = shutil.disk_usage(folder).free
+    if free < RAYS_FILES:
+        problem = (
+            f"has {free >> 20} MiB left, and Ray keeps its logs there, and rows that do not "
+            f"fit into memory: make room, or {way_out}"
+        )
+        raise InvalidSpec.at(variable, folder, problem)
 
 
 def packages_lacking(spec: BatchInferenceSpec) -> list[str]:
