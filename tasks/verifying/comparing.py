@@ -13,6 +13,7 @@ from tasks.python_rows import python_rows
 TOLERANCE = 1e-4
 """Of floats, as a share of the value. Sums in another order, as in batches of another size, leave
 differences near 1e-6 in float32."""
+SET_ASIDE = "set aside"
 Row = dict[str, Any]
 Rows = dict[int, list[Row]]
 """Rows by their ids; one may have become several, or none."""
@@ -30,7 +31,7 @@ class Outcomes:
 
     def told(self, row: int) -> str:
         """What became of one, in words."""
-        return "set aside" if row in self.aside else counted(len(self.rows.get(row, ())), "row")
+        return SET_ASIDE if row in self.aside else counted(len(self.rows.get(row, ())), "row")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,14 @@ from tasks.reporting.page import joined, pairs, section
 from tasks.reporting.redaction import cell, scrub, table
 from tasks.reporting.samples import shorten
 from tasks.verifying.accepting import Configs
-from tasks.verifying.comparing import Compared, Difference, Outcomes, compare, without_superseded
+from tasks.verifying.comparing import (
+    SET_ASIDE,
+    Compared,
+    Difference,
+    Outcomes,
+    compare,
+    without_superseded,
+)
 from tasks.verifying.published_keys import PublishedKeys
 from tasks.verifying.sample import Sample
 
@@ -26,7 +33,7 @@ class Outcome:
     configs: Configs
     compared: Compared
     rejections: Rejections
-    """Rows that are published, and are set aside now."""
+    """Rows that are set aside now, also such as were."""
     is_where_runs_go: bool = False
     """Whether the rows were predicted there."""
     is_accepted: bool = False
@@ -63,6 +70,7 @@ class Outcome:
             "set_aside": [
                 self.shown(f"{count:,} set aside by {stage}: {kind}: {first[0]['error_message']}")
                 for (stage, kind), count, first in self.rejections.kinds
+                if any(each.now == SET_ASIDE for each in self.compared.differences)
             ],
             "version": self.sample.seen.version,
             "output": self.shown(self.sample.spec.sink.path),
