@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from shutil import copyfile
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.request import getproxies_environment, proxy_bypass
 
 import psutil
@@ -174,7 +174,11 @@ def test_prefects_folder_is_made_or_said_to_be_impossible(tmp_path: Path) -> Non
 
 def test_prefects_folder_is_to_have_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file without content can be made on a full disk; its server ended with 200 lines."""
-    monkeypatch.setattr(own_server, "TemporaryFile", lambda dir: Path("/dev/full").open("wb"))
+
+    def on_a_full_disk(**_: object) -> BinaryIO:
+        return Path("/dev/full").open("wb")
+
+    monkeypatch.setattr(own_server, "TemporaryFile", on_a_full_disk)
     with (
         temporary_settings(with_records_in(tmp_path)),
         pytest.raises(InvalidSpec, match="No space left on device; set PREFECT_HOME"),
