@@ -81,11 +81,15 @@ def own_folder() -> Path:
     """Where drivers find code and leave logs: a folder to which nobody else writes.
 
     Raises:
-        InvalidSpec: somebody else made it, who could put code of his own there.
+        InvalidSpec: somebody else made it, who could put code of his own there; or nobody can.
     """
-    folder = Path(tempfile.gettempdir()) / f"prefect-ray-data-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
+    try:
+        folder = Path(tempfile.gettempdir()) / f"prefect-ray-data-{os.getuid()}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        problem = f"drivers have no folder for their logs ({error}): set TMPDIR to one for them"
+        raise InvalidSpec(f"TMPDIR: {problem}") from error
     if found.st_uid != os.getuid() or S_ISLNK(found.st_mode) or found.st_mode & 0o022:
         problem = "is not a folder of yours alone; remove it, or set TMPDIR to another place"
         raise InvalidSpec.at("TMPDIR", str(folder), problem)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tasks.access import access_told
 from tasks.clusters.choose import api_of, max_gpus_of, resources_on
+from tasks.clusters.driver import own_folder
 from tasks.clusters.kuberay import KubeRay
 from tasks.clusters.kuberay_capacity import refuse_beyond_manifest
 from tasks.clusters.own_ray import reached
@@ -117,6 +118,7 @@ def check_cluster(spec: BatchInferenceSpec) -> str:
         refuse_lacking(spec)
     if isinstance(cluster, LocalCluster):
         refuse_lost_folder()
+        own_folder()
     if isinstance(cluster, LocalCluster) and cluster.address is None:
         refuse_full_disk(spec)
         refuse_low_limits()

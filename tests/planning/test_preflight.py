@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import tempfile
 from pathlib import Path
 from resource import RLIM_INFINITY, RLIMIT_NOFILE, RLIMIT_NPROC
 from types import SimpleNamespace
@@ -37,6 +38,19 @@ def test_ray_begins_in_no_folder_that_is_deleted(
     monkeypatch.chdir(here)
     here.rmdir()
     with pytest.raises(InvalidSpec, match="Ray begins where you are, and that folder has been"):
+        check_cluster(spec_of(tmp_path, cluster={"kind": "local"}))
+    check_cluster(spec_of(tmp_path))  # inline
+
+
+def test_a_driver_wants_a_folder_for_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a container whose disk is read-only Python finds none; that was a traceback."""
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/proc"])
+    with pytest.raises(
+        InvalidSpec, match=r"TMPDIR: drivers have no folder .*'/proc'.*: set TMPDIR"
+    ):
         check_cluster(spec_of(tmp_path, cluster={"kind": "local"}))
     check_cluster(spec_of(tmp_path))  # inline
 
