@@ -246,7 +246,7 @@ def end_as_on_ctrl_c(number: int, frame: FrameType | None) -> None:
         KeyboardInterrupt: unless somebody has a handler of their own.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.default_int_handler(number, frame)
+        ending.stop_on_ctrl_c(number, frame)
     signal.raise_signal(signal.SIGINT)
 
 
@@ -263,6 +263,8 @@ def main() -> None:
     os.environ.setdefault("PREFECT_INTERNAL_LOGGING_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
     signal.signal(signal.SIGTERM, end_as_on_ctrl_c)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, ending.stop_on_ctrl_c)
     try:
         ending.run_to_its_end(app)
     except SystemExit as ended:

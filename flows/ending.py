@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from threading import Event
+from types import FrameType
 
 import typer
 
@@ -14,6 +15,8 @@ from tasks.errors import BatchInferenceError
 
 SERVER_GIVEN_UP = Event()
 """Set where a command waits for Prefect's server no longer."""
+STOP_ASKED = Event()
+"""Set where somebody has pressed Ctrl-C, or sent SIGTERM."""
 STOPPED = 130
 
 
@@ -55,14 +58,25 @@ def run_to_its_end(command: Callable[[], object]) -> None:
 def hides_ctrl_c(error: BaseException | None) -> bool:
     """Whether it comes of Ctrl-C, or of SIGTERM, as Prefect has it.
 
-    Pydantic, Arrow and Lance, in whose midst it comes, tell of it as of an error of their own.
+    Pydantic, Arrow and Lance, in whose midst it comes, tell of it as of an error of their own, and
+    not always in words that have it.
     """
-    while error is not None:
+    while error is not None and not STOP_ASKED.is_set():
         told = f"{type(error).__name__}: {error}"
         if KeyboardInterrupt.__name__ in told or "TerminationSignal" in told:
             return True
         error = error.__cause__ or error.__context__
-    return False
+    return STOP_ASKED.is_set()
+
+
+def stop_on_ctrl_c(number: int, frame: FrameType | None) -> None:
+    """What Python does of itself, and remember it.
+
+    Raises:
+        KeyboardInterrupt: always.
+    """
+    STOP_ASKED.set()
+    signal.default_int_handler(number, frame)
 
 
 def end_at_once_on_ctrl_c(code: object) -> None:

@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from threading import Event
 from typing import Any
 
 import pyarrow as pa
@@ -58,18 +60,54 @@ def make_a_class() -> None:
     raise SchemaError('Error building "model" validator:\n  SchemaError: KeyboardInterrupt: ')
 
 
-def search_an_index() -> None:
+def read_an_index() -> None:
     raise pa.ArrowInvalid("External error: TerminationSignal: ")
 
 
-@pytest.mark.parametrize("work", [Unwritable().model_dump, make_a_class, search_an_index])
+def search_an_index() -> None:
+    with suppress(KeyboardInterrupt):
+        ending.stop_on_ctrl_c(signal.SIGINT, None)
+    raise ValueError("Invalid argument error: Metric type '<unprintable str object>'")
+
+
+OF_OTHERS = [Unwritable().model_dump, make_a_class, read_an_index, search_an_index]
+
+
+@pytest.mark.parametrize("work", OF_OTHERS)
 def test_ctrl_c_is_known_also_where_it_comes_amid_the_work_of_others(
     work: Callable[[], object], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As while Pydantic makes the spec's classes: it was a traceback, and exit 1."""
     monkeypatch.setattr(sys, "argv", ["batch-inference", "run", "spec.yaml", "--json"])
+    monkeypatch.setattr(ending, "STOP_ASKED", Event())
     with pytest.raises(SystemExit) as ended:
         ending.run_to_its_end(work)
     assert ended.value.code == 130
     told = json.loads(capsys.readouterr().out)
     assert (told["error_class"], told["exit_code"]) == ("KeyboardInterrupt", 130)
+
+
+AMID_OTHERS = """
+import signal
+from flows import cli
+
+class Word:
+    def __str__(self):
+        signal.raise_signal(signal.SIGINT)
+
+@cli.app.command()
+def work():
+    try:
+        str(Word())
+    except BaseException:
+        pass
+    raise ValueError("a library's own")
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's background jobs ignore it
+cli.main()
+"""
+
+
+def test_ctrl_c_is_known_where_no_word_of_it_is_left() -> None:
+    done = subprocess.run([sys.executable, "-c", AMID_OTHERS, "work"], capture_output=True)
+    assert (done.returncode, done.stderr) == (130, b"")
