@@ -61,6 +61,8 @@ def keep_late_runs(client: "SyncPrefectClient", deployment: "DeploymentResponse"
     ):
         runs += page
     for run in runs:
-        if run.state_name != waits:
+        # Others Prefect leaves; and a worker may have taken this one meanwhile.
+        goes = run.auto_scheduled and not run.run_count and run.state_name != waits
+        if goes and (state := client.read_flow_run(run.id).state) and state.is_scheduled():
             time = run.next_scheduled_start_time
             client.set_flow_run_state(run.id, AwaitingConcurrencySlot(scheduled_time=time))

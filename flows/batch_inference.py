@@ -94,7 +94,8 @@ def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
         scheduled_time=used,
         shares_output=shares_output(spec, time_meant),
         timed_inputs=timed_inputs(WRITTEN.get() or spec),
-        is_backfill=WRITTEN.get() is not None,
+        # A night that is in its way is finished as a night's run would.
+        is_backfill=WRITTEN.get() is not None and not options.finished_after,
         flow_runs=own_flow_runs(),
     )
     planned = plan_after_unfinished(spec, at_time(spec, time_meant), options)

@@ -61,10 +61,12 @@ def hides_ctrl_c(error: BaseException | None) -> bool:
     Pydantic, Arrow and Lance, in whose midst it comes, tell of it as of an error of their own, and
     not always in words that have it.
     """
-    while error is not None and not STOP_ASKED.is_set():
+    seen: list[BaseException] = []
+    while error is not None and error not in seen and not STOP_ASKED.is_set():
         told = f"{type(error).__name__}: {error}"
         if KeyboardInterrupt.__name__ in told or "TerminationSignal" in told:
             return True
+        seen.append(error)
         error = error.__cause__ or error.__context__
     return STOP_ASKED.is_set()
 

@@ -13,7 +13,7 @@ from resource import RLIM_INFINITY, RLIMIT_NOFILE, RLIMIT_NPROC, getrlimit
 from packaging.requirements import InvalidRequirement, Requirement
 
 from tasks.errors import InvalidSpec, shown
-from tasks.kinds.clusters import InlineCluster
+from tasks.kinds.clusters import AnyCluster, InlineCluster, LocalCluster
 from tasks.machine import GIB, memory, threads_left
 from tasks.spec import BatchInferenceSpec
 
@@ -88,14 +88,20 @@ def refuse_lost_folder() -> None:
         raise InvalidSpec(f"Ray begins where you are, and {GONE}") from error
 
 
-def refuse_low_limits() -> None:
+def refuse_low_limits(cluster: AnyCluster) -> None:
     """See that a Ray of the job's own may start its processes, and open its files.
 
-    It would wait, in each attempt, for one that could not start, and not say why.
+    It would wait, in each attempt, for one that could not start, and not say why. It is looked at
+    as that is about to start: what this run has started already takes of the same limits.
+
+    Args:
+        cluster: where the job goes; of one that is there nobody starts a Ray.
 
     Raises:
         InvalidSpec: names the limit that is too low.
     """
+    if not isinstance(cluster, LocalCluster) or cluster.address is not None:
+        return
     threads, _ = getrlimit(RLIMIT_NPROC)
     _, files = getrlimit(RLIMIT_NOFILE)  # Ray raises the lower of the two
     if os.geteuid() == 0:

@@ -22,8 +22,9 @@ from tasks.spec import BatchInferenceSpec
 
 STOP_SECONDS = 10.0
 OBJECT_STORE_LIMIT = "RAY_DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES"
-SHARE_OF_OBJECTS = 0.3
-"""Of the memory, as Ray takes it; but of a systemd unit's or a batch job's it knows nothing."""
+SHARE_OF_OBJECTS, MOST_OBJECTS = 0.3, 200 * 10**9
+"""Of the memory, and in bytes, as Ray takes it; but of a systemd unit's or a batch job's it knows
+nothing."""
 
 
 def launch(arguments: list[str], log: Path, **given: Any) -> subprocess.Popen[str]:
@@ -102,7 +103,7 @@ def driver_environment(spec: BatchInferenceSpec) -> dict[str, str]:
     paths = [own_path(), spec.environment.working_dir]
     paths += [each.get("PYTHONPATH", "") for each in (given, os.environ)]
     return {
-        OBJECT_STORE_LIMIT: str(int(SHARE_OF_OBJECTS * memory())),
+        OBJECT_STORE_LIMIT: str(min(MOST_OBJECTS, int(SHARE_OF_OBJECTS * memory()))),
         **os.environ,
         **QUIET_RAY,
         **(ON_LOOPBACK if is_on_loopback(spec.cluster) else {}),

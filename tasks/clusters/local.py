@@ -13,6 +13,7 @@ from tasks.clusters.driver import STOP_SECONDS, driver_environment, end, launch,
 from tasks.clusters.waiting import let_go, taken
 from tasks.errors import Unreachable
 from tasks.lease import Holder, is_at_work, load_holder, save_holder
+from tasks.own_process import refuse_low_limits
 from tasks.ray_job.follower_heartbeat import LOOK_EVERY_SECONDS, has_result, leave_sign
 from tasks.ray_job.job import Job
 
@@ -104,7 +105,12 @@ class Local:
 
 
 def started(job: Job, log: Path) -> subprocess.Popen[str]:
-    """A driver for a job."""
+    """A driver for a job.
+
+    Raises:
+        InvalidSpec: a limit is too low for the Ray that it would start.
+    """
+    refuse_low_limits(job.spec.cluster)
     log.unlink(missing_ok=True)  # of a run of the same name, whose output was deleted since
     environment = driver_environment(job.spec) | job.driver_env
     return launch(job.arguments, log, env=environment, stdin=subprocess.DEVNULL)

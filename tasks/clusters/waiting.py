@@ -18,6 +18,7 @@ from tasks.clusters.driver import driver_environment, kill, launch, own_folder
 from tasks.clusters.own_ray import reached
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.clusters import LocalCluster
+from tasks.own_process import refuse_low_limits
 from tasks.ray_job.connection import connection
 from tasks.ray_job.job import Job
 from tasks.ray_job.waiting import WAIT
@@ -66,6 +67,7 @@ def driver_in_waiting(spec: BatchInferenceSpec) -> Iterator[None]:
     if isinstance(spec.cluster, LocalCluster):
         with suppress(InvalidSpec, Unreachable):  # the run will say so
             cluster = reached(spec.cluster)
+            refuse_low_limits(cluster)
             WAITING.append(begin(spec.model_copy(update={"cluster": cluster})))
     try:
         yield

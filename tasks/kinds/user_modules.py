@@ -160,7 +160,11 @@ def own_files(field: str, reference: str) -> tuple[Path, list[Path], list[Path]]
     file = source_file(field, reference)
     package = reference.partition(":")[0].partition(".")[0]
     spec = importlib.util.find_spec(package)
-    folders = list(spec.submodule_search_locations or []) if spec else []
+    # Of a package without __init__.py each folder of its name is a part, wherever on the path that
+    # lies: in Ray's workers also one in the folder that a command was called from.
+    parts = map(os.path.realpath, spec.submodule_search_locations or [] if spec else [])
+    own = os.path.realpath(file)
+    folders = [each for each in dict.fromkeys(parts) if own.startswith(f"{each}{os.sep}")]
     files = sorted(path for each in folders for path in Path(each).rglob("*.py")) or [file]
     beside = Path(folders[0]).parent if folders else file.parent
     return beside, files, sorted(imported_from(beside, files, package))

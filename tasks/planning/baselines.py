@@ -15,6 +15,8 @@ from tasks.protocol.delta_ledger import DeltaLedger
 from tasks.protocol.ledger import Snapshot
 from tasks.spec import BatchInferenceSpec
 
+MANY_ROWS = 2_000
+"""Of half as many chance makes a PSI of 0.06, in ten classes: no run needs a larger measure."""
 NAME_ONE = (
     ". Where each scheduled time has an output of its own, that stays so: name one of them in "
     "baseline"
@@ -83,7 +85,7 @@ def last_run(seen: Snapshot, rows: int = 0, output: str | None = None) -> LastRu
 def with_enough(left: Sequence[Earlier], rows: int) -> Earlier:
     """The last with at least half as many rows; where none has, half as many as the largest."""
     sizes = [rows_of(each.distribution) for each in left]
-    enough = min(rows, max(sizes)) / 2
+    enough = min(rows, max(sizes), MANY_ROWS) / 2
     at = max(at for at, size in enumerate(sizes) if size >= enough)
     return replace(left[at], is_last=at == len(left) - 1)
 

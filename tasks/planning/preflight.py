@@ -28,7 +28,6 @@ from tasks.own_process import (
     refuse_full_disk,
     refuse_lacking,
     refuse_lost_folder,
-    refuse_low_limits,
 )
 from tasks.ray_job.as_planned import code_digests
 from tasks.ray_job.cluster_capacity import (
@@ -121,7 +120,6 @@ def check_cluster(spec: BatchInferenceSpec) -> str:
         own_folder()
     if isinstance(cluster, LocalCluster) and cluster.address is None:
         refuse_full_disk(spec)
-        refuse_low_limits()
         machine = this_machine(names_gpu=spec.resources.accelerator_type is not None)
         refuse_unmet(spec, [machine], "this machine")
         return (

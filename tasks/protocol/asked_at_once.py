@@ -18,8 +18,12 @@ def asked_at_once(ask: Callable[[F], T], of: Collection[F]) -> Iterator[T]:
     if len(of) < 2:
         yield from map(ask, of)
         return
-    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
+    pool, is_done = ThreadPoolExecutor(ASKED_AT_ONCE), False
+    try:
         yield from pool.map(ask, of)
+        is_done = True
+    finally:  # who presses Ctrl-C does not wait for two listings of millions
+        pool.shutdown(wait=is_done, cancel_futures=True)
 
 
 def fetched(read: Callable[[F], T], files: Iterable[F], at_once: int = 8) -> Iterator[T]:

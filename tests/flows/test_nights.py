@@ -15,6 +15,7 @@ from flows import attempts
 from flows import batch_inference as flow_runs
 from flows.backfill import backfill
 from flows.batch_inference import batch_inference
+from flows.planning import plan_run
 from tasks import publish
 from tasks.errors import GateFailed, InputNotFound, InvalidSpec, UnfinishedRun, Unreachable
 from tasks.lease import load_holder
@@ -23,6 +24,7 @@ from tasks.lineage import publish_run
 from tasks.plan import PlannedRun
 from tasks.planning.unfinished import UnfinishedRuns
 from tasks.publish import pin_published_types
+from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
 from tests.flows.daily import DAY, OTHER, daily_spec, ids_in, put
 
@@ -228,6 +230,26 @@ def test_a_backfill_in_place_of_the_last_finishes_an_unfinished_night_or_says_ho
     backfill(spec, SECOND, SECOND)
     assert ledger_of(spec).look().version == 2
     assert ids_in(spec, folder / "out") == ids_of(2)
+
+
+@pytest.mark.usefixtures("unattended")
+def test_a_night_that_a_backfill_finishes_first_takes_no_later_ones_place(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of it nobody has asked for its very time."""
+    spec = in_place_of_the_last(daily_spec(folder, out="out"))
+    with monkeypatch.context() as outage:
+        fail_at(FIRST, spec, outage)
+    seen = list[RunOptions]()
+
+    def planned(spec: BatchInferenceSpec, options: RunOptions) -> PlannedRun:
+        seen.append(options)
+        return plan_run(spec, options)
+
+    monkeypatch.setattr("flows.batch_inference.plan_run", planned)
+    backfill(spec, SECOND, SECOND)
+    times = [(each.scheduled_time, each.is_backfill) for each in seen]
+    assert times == [(SECOND, True), (FIRST, False), (SECOND, True)]
 
 
 @pytest.mark.usefixtures("unattended")

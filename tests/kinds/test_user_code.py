@@ -519,6 +519,21 @@ def test_of_a_package_only_what_may_import_something_beside_is_parsed(
     assert parsed == [files["ours/helped.py"], files["apart.py"]]
 
 
+def test_of_a_package_in_two_folders_the_one_that_holds_the_module_belongs_to_the_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In Ray's workers the folder that a command was called from is on the path, too."""
+    for name in ("own/parts/clean.py", "elsewhere/parts/other.py"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("def f(batch):\n    return batch\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "own"))
+    before = user_modules.digest("model.class", "parts.clean:f")
+    monkeypatch.syspath_prepend(str(tmp_path / "elsewhere"))
+    assert user_modules.digest("model.class", "parts.clean:f") == before
+    (tmp_path / "own/parts/more.py").write_text("")
+    assert user_modules.digest("model.class", "parts.clean:f") != before
+
+
 def test_of_installed_packages_only_its_own_belongs_to_the_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

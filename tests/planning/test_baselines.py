@@ -43,6 +43,8 @@ def published(*runs: dict[str, Any]) -> Snapshot:
         ([10, 1_000, 10], 1_000_000, 2),  # none has half: the largest
         ([1_000, 900, 10], 1_000_000, 2),  # or one that is not much smaller, and later
         ([1_000, 10], 0, 2),  # where nobody knows yet
+        ([1_000_000, 10_000, 10_000], 20_001, 3),  # the first load is no measure for ever
+        ([1_000_000, 999], 20_001, 1),
     ],
 )
 def test_the_last_run_that_has_at_least_half_as_many_rows(

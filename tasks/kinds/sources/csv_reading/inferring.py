@@ -87,7 +87,7 @@ def first_word(values: pa.ChunkedArray, nulls: Sequence[str]) -> int | None:
     is_number = compute.match_substring_regex(values, NUMBER)
     is_null = compute.is_in(values, pa.array(nulls, pa.string()))
     is_word = compute.invert(compute.or_(is_number, is_null))
-    if compute.sum(is_number).as_py() <= compute.sum(is_word).as_py():
+    if (compute.sum(is_number).as_py() or 0) <= (compute.sum(is_word).as_py() or 0):
         return None
     at: int = compute.index(is_word, True).as_py()
     return None if at < 0 else at
