@@ -272,8 +272,8 @@ MISSPELT: dict[str, tuple[dict[str, Any], str]] = {
         r"^a: build: deployments\.parameters\.full_spec: missing a required argument: 'file'",
     ),
     "a parameter": (
-        {"parameters": {"spec": {}, "qeury": "cat"}},
-        r"^a: parameters: 'qeury' is nothing that flows\.search\..* takes: .*did you mean query",
+        {"parameters": {"spec": {}, "querry_": "cat"}},
+        r"^a: parameters: 'querry_' is nothing that flows\.search\..* takes: .*did you mean query",
     ),
     "a schedule's": (
         {"schedules": [{**DAILY, "parameters": {"kk": 3}}]},
@@ -308,9 +308,9 @@ def test_what_prefects_command_fails_on_is_said_without_its_code(
     (tmp_path / "flow.py").write_text(SMALL)
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "prefect.yaml"
-    wrong = entry("a", entrypoint="flow.py:serch")
+    wrong = entry("a", entrypoint="flow.py:sarch")
     file.write_text(yaml.safe_dump({"name": "ours", "deployments": [wrong]}))
-    with pytest.raises(DeployFailedError, match="Flow function with name 'serch' not f") as caught:
+    with pytest.raises(DeployFailedError, match="Flow function with name 'sarch' not f") as caught:
         run_prefect(file, os.environ, tmp_path)
     assert "Traceback" not in str(caught.value)
     assert "  File " not in str(caught.value)
