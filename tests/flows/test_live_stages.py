@@ -43,7 +43,7 @@ def stage_runs(since: float, stages: tuple[str, ...] = STAGES) -> dict[str, Any]
             runs: list[Any] = client.read_task_runs(task_run_filter=TaskRunFilter(start_time=later))
             mine = [run for run in runs if run.name in STAGES]
             found = {run.name: run for run in mine}
-            are_final = all(run.state.is_final() for run in mine)
+            are_final = all(run.state and run.state.is_final() for run in mine)
             if (are_final and set(found) >= set(stages)) or time.monotonic() > until:
                 return found
             time.sleep(0.2)

@@ -275,8 +275,17 @@ def at_a_terminal(numbers: Path, home: Path) -> Iterator["subprocess.Popen[str]"
     file, spec = numbers.parent / "spec.yaml", spec_of(numbers, model=SLOW)
     file.write_text(yaml.safe_dump(spec.model_dump(mode="json", by_alias=True)))
     command = [str(Path(sys.executable).with_name("batch-inference")), "run", str(file)]
+
+    def heed_ctrl_c() -> None:  # also where a shell has started the tests in the background
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
     with subprocess.Popen(
-        command, env=only_with(home), stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        env=only_with(home),
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=heed_ctrl_c,
     ) as run:
         try:
             yield run

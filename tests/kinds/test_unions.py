@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from tasks.kinds import gates, models, sinks, sources, steps
 
-NO_GATES = {"gate", "labels_gate", "comparison", "distances", "distribution", "values"}
+NO_GATES = {"chance", "gate", "labels_gate", "comparison", "distances", "distribution", "values"}
 NO_SOURCES = {"source", "listing", "input_names", "table", "doubles", "fitting", "likely_rows"}
 NO_SOURCES |= {"compressed", "linked_files", "stored_arrays", "json_misfits"}
 NO_SOURCES |= {"json_arrays", "json_types", "folder_columns", "given_types", "other_columns"}
