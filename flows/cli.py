@@ -27,6 +27,9 @@ ScheduledTime = Annotated[
         help="What {scheduled:...} in paths stands for, as in 2026-01-31T02:00; else now.",
     ),
 ]
+OnCluster = Annotated[
+    bool, typer.Option("--cluster", help="On the spec's cluster; else in this process.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="End with the report as one line of JSON.")]
 
 
@@ -68,9 +71,7 @@ def run(
 def preview(
     spec_file: SpecFile,
     rows: Annotated[int, typer.Option(help="How many rows.")] = 64,
-    cluster: Annotated[
-        bool, typer.Option("--cluster", help="On the spec's cluster; else in this process.")
-    ] = False,
+    cluster: OnCluster = False,
     set_: Set = None,
     scheduled_time: ScheduledTime = None,
     as_json: AsJson = False,
@@ -92,9 +93,7 @@ def verify(
         bool, typer.Option(help="Where all come out the same, have runs go on under this config.")
     ] = False,
     tolerance: Annotated[float, typer.Option(help="Of floats, as a share of the value.")] = 1e-4,
-    cluster: Annotated[
-        bool, typer.Option("--cluster", help="On the spec's cluster; else in this process.")
-    ] = False,
+    cluster: OnCluster = False,
     set_: Set = None,
     scheduled_time: ScheduledTime = None,
     as_json: AsJson = False,

@@ -79,10 +79,10 @@ def verify(
         sample = patient(draw)(spec, trial, rows, ours)
         configs = Configs(spec, sample.planned.plan.pins["fingerprints"], sample.seen)
         is_there = on_cluster or isinstance(spec.cluster, InlineCluster)
-        if accept:
-            configs.refuse_other_form(is_where_runs_go=is_there)
-            refuse_too_few(sample)
         try:
+            if accept:
+                configs.refuse_other_form(is_where_runs_go=is_there)
+                refuse_too_few(sample)
             with (
                 staying_stopped(),
                 heeding_cancellation(trial, ours),

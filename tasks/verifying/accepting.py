@@ -7,16 +7,16 @@ from typing import Any
 
 from tasks.errors import InvalidSpec
 from tasks.planning.config import config_digests, model_digest, other_config
-from tasks.planning.config_parts import UNREADABLE, differing_parts
+from tasks.planning.config_parts import NAMES, UNREADABLE, UNSHOWN, differing_parts
 from tasks.planning.equal_configs import equals_of, leave_word
 from tasks.protocol.ledger import Snapshot
 from tasks.ray_job.job import AtOutput
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
 
-OF_ROWS = ("sink", "how the source is cut", "--limit")
+OF_ROWS = ("sink", UNSHOWN["cut"], NAMES["limit"])
 """What decides how rows lie, and not what they say: to look at values tells nothing of that."""
-OF_DEVICE = ("resources.dtype", "model.runtime")
+OF_DEVICE = (NAMES["dtype"], "model.runtime")
 """What is another thing on another device."""
 
 

@@ -53,35 +53,29 @@ class Sample(AtOutput):
     changed: frozenset[str]
     """Inputs that were drawn, and passed over since they have changed or are gone."""
 
-    @property
+    @cached_property
     def lines(self) -> list[dict[str, Any]]:
-        """Shards of the new run, and which rows of which run's shards they are."""
-        return self.planned.plan.shards.to_pylist()
+        """Shards of the new run; in `aside` which rows, as ids of the run that has done them."""
+        lines = self.planned.plan.shards.to_pylist()
+        return [{**line, "aside": IdRuns.of_json(line["aside"])} for line in lines]
 
     @cached_property
     def rows(self) -> RowsByRun:
         """The rows, by the run that has done them."""
-        pairs = ((line["origin_run"], IdRuns.of_json(line["aside"])) for line in self.lines)
-        return by_run(pairs)
+        return by_run((line["origin_run"], line["aside"]) for line in self.lines)
 
     @cached_property
     def numbers(self) -> dict[tuple[str, int], int]:
         """The new run's number of each shard, by the run that has published it and its own."""
-        return {
-            (line["origin_run"], int(shard_of(IdRuns.of_json(line["aside"]).ids()[0]))): line[
-                "number"
-            ]
-            for line in self.lines
-        }
+        own = [int(shard_of(line["aside"].ids()[0])) for line in self.lines]
+        lines = zip(self.lines, own, strict=True)
+        return {(line["origin_run"], number): line["number"] for line, number in lines}
 
     @cached_property
     def chosen(self) -> list[int]:
         """The rows' ids in the new run."""
-        return [
-            line["number"] << ROW_BITS | row
-            for line in self.lines
-            for row in row_of(IdRuns.of_json(line["aside"]).ids()).tolist()
-        ]
+        rows = self.rows.items()
+        return [row for run_id, ids in rows for row in self.renumbered(run_id, ids)]
 
     @cached_property
     def inputs(self) -> dict[int, tuple[str, int]]:
@@ -107,10 +101,11 @@ class Sample(AtOutput):
                 raise
             said = f"somebody has published at {self.output.path} meanwhile: verify again"
             raise StaleLedger(said) from error
-        aside = self.seen.rows_aside
-        found = (self.renumbered(run_id, ids[are_in(aside[run_id], ids)]) for run_id, ids in
-                 self.rows.items() if run_id in aside)  # fmt: skip
-        return Outcomes(rows, frozenset(row for ids in found for row in ids))
+        all_aside, aside = self.seen.rows_aside, set[int]()
+        for run_id in self.rows.keys() & all_aside.keys():
+            ids = self.rows[run_id]
+            aside |= {*self.renumbered(run_id, ids[are_in(all_aside[run_id], ids)])}
+        return Outcomes(rows, frozenset(aside))
 
     def as_predicted(self) -> Outcomes:
         """What becomes of them now."""

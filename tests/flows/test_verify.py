@@ -20,8 +20,10 @@ from flows.verify import verify
 from tasks.errors import InputChanged, InvalidSpec, PredictionsDiffer, StaleLedger
 from tasks.kinds.clusters import LocalCluster
 from tasks.plan import make_plan
+from tasks.planning.config_parts import UNSHOWN
 from tasks.publish import publish_planned
 from tasks.ray_job.job import output_of
+from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
 from tasks.verifying.sample import draw_sample, trial_to_verify
 from tests.flows.conftest import published, spec_of
@@ -198,6 +200,7 @@ def test_no_config_is_accepted_by_a_handful_of_rows(numbers: Path) -> None:
     batch_inference(with_code(numbers, DOUBLES))
     with pytest.raises(InvalidSpec, match="only 1 row of 64 could be drawn"):
         verify(spec, accept=True)
+    assert left_behind(spec) == []
 
 
 def test_what_depends_on_the_device_is_accepted_where_runs_go(
@@ -213,6 +216,26 @@ def test_what_depends_on_the_device_is_accepted_where_runs_go(
         verify(there, accept=True)
     assert "shows where runs go" in verify(there)["config"]["not_to_be_accepted"]
     assert verify(spec, accept=True)["accepted"]
+
+
+def test_what_cuts_inputs_otherwise_is_no_matter_of_values(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch_inference(with_code(numbers, DOUBLES))
+    other: tuple[list[str], list[str]] = ([], [UNSHOWN["cut"]])
+    monkeypatch.setattr("tasks.verifying.accepting.differing_parts", lambda *_: other)
+    with pytest.raises(InvalidSpec, match="that is no matter of values: how the source is cut"):
+        verify(with_code(numbers, COMMENTED), accept=True)
+
+
+def test_a_redrive_has_nothing_to_tell_of_an_equal_config(numbers: Path) -> None:
+    loose = {"max_rejected_fraction": 0.1}
+    batch_inference(with_code(numbers, PICKY, errors=loose))
+    other = with_code(numbers, f"{PICKY}# the same\n", errors=loose)
+    options = RunOptions(redrive=True)
+    assert "predicted by another config" in make_plan(other, options, save=False).notes[0]
+    verify(other, accept=True)
+    assert make_plan(other, options, save=False).notes == []
 
 
 def test_a_config_that_cannot_be_read_is_not_taken_for_one_of_the_same_form(numbers: Path) -> None:
