@@ -54,6 +54,6 @@ def count_rows(accepted: Accepted) -> dict[str, int]:
     Of an upsert the ledger's entry says more: which of the rows newer ones have superseded.
     """
     written = sum(file.rows for record in accepted.records for file in record.files)
-    rejected, filtered = len(accepted.rejected), len(accepted.filtered)
-    read = len(accepted.ok) + rejected + filtered
+    rejected, filtered = len(accepted.rejected), accepted.num_filtered
+    read = len(accepted.settled) + rejected
     return {"read": read, "written": written, "rejected": rejected, "filtered": filtered}

@@ -22,17 +22,22 @@ class Accepted:
     """Records taken, in order, and the outcome of every row they name."""
 
     records: tuple[Record, ...]
-    ok: IdRanges
-    filtered: IdRanges
+    settled: IdRanges
+    """Rows that need no second look: they came through, or a step left them out."""
     rejected: IdRanges
     """Rows whose only outcome so far is a rejection."""
     ends: Ends
     """Shards read to their end."""
 
     @cached_property
-    def settled(self) -> IdRanges:
-        """Rows that need no second look."""
-        return self.ok | self.filtered
+    def num_filtered(self) -> int:
+        """Rows that a step left out."""
+        return sum(len(record.filtered) for record in self.records)
+
+    @property
+    def num_ok(self) -> int:
+        """Rows that came through."""
+        return len(self.settled) - self.num_filtered
 
     @property
     def done(self) -> int:
@@ -82,13 +87,11 @@ def accept(records: list[Record], plan: Plan) -> Accepted:
     """
     mine = [record for record in records if record.plan in plan.lineage]
     taken = without_overlap(fitting(mine, plan))
-    ok = IdRanges.of(record.ok for record in taken)
-    filtered = IdRanges.of(record.filtered for record in taken)
+    settled = IdRanges.of((record.ok, record.filtered) for record in taken)
     return Accepted(
         records=tuple(taken),
-        ok=ok,
-        filtered=filtered,
-        rejected=IdRanges.of(record.rejected for record in taken) - (ok | filtered),
+        settled=settled,
+        rejected=IdRanges.of((record.rejected,) for record in taken) - settled,
         ends=Ends.of(record.ends for record in taken).first(),
     )
 

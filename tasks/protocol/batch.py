@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.errors import SchemaMismatch
-from tasks.protocol.ids import IdRuns, Ids, as_ids, row_of, shard_of
+from tasks.protocol.ids import IdRuns, Ids, are_in, as_ids, row_of, shard_of
 
 ROW = "__row"
 RESERVED = "__"
@@ -75,7 +75,7 @@ class RowBatch:
         """As an Arrow IPC stream."""
         details = {
             "rejected": [asdict(rejection) for rejection in self.rejected],
-            "filtered": self.filtered.runs,
+            "filtered": self.filtered.plain,
             "ends": [asdict(end) for end in self.ends],
             "sources": list(self.sources.items()),
             "first_rows": list(self.first_rows.items()),
@@ -105,7 +105,7 @@ class RowBatch:
         return cls(
             rows=table.replace_schema_metadata(metadata or None),
             rejected=tuple(Rejection(**rejection) for rejection in details["rejected"]),
-            filtered=IdRuns(tuple(tuple(run) for run in details["filtered"])),
+            filtered=IdRuns.of_plain(details["filtered"]),
             ends=tuple(ShardEnd(**end) for end in details["ends"]),
             sources=dict(details["sources"]),
             first_rows=dict(details["first_rows"]),
@@ -122,22 +122,35 @@ def write_table(table: pa.Table, stream: Any, compression: str | None = None) ->
     return stream
 
 
-def settled_ids(batch: RowBatch) -> set[int]:
-    """Ids with an outcome in this batch."""
-    ids = set(batch.ids.tolist()) | set(batch.filtered.ids().tolist())
-    return ids | {rejection.id for rejection in batch.rejected}
+def settled_ids(batch: RowBatch) -> Ids:
+    """Ids with an outcome in this batch; sorted, each once."""
+    rejected = as_ids(each.id for each in batch.rejected)
+    return np.unique(np.concatenate([batch.ids, batch.filtered.ids(), rejected]))
 
 
-def without(batch: RowBatch, ids: set[int]) -> RowBatch:
-    """The batch less every outcome of `ids`."""
-    gone = as_ids(ids)
-    filtered = batch.filtered.ids()
+def without(batch: RowBatch, ids: Ids) -> RowBatch:
+    """The batch less every outcome of `ids`, which are sorted."""
+    gone, filtered = {*ids.tolist()} if batch.rejected else set(), batch.filtered.ids()
     return replace(
         batch,
-        rows=batch.rows.filter(pa.array(~np.isin(batch.ids, gone))),
-        rejected=tuple(r for r in batch.rejected if r.id not in ids),
-        filtered=IdRuns.of(filtered[~np.isin(filtered, gone)]),
+        rows=batch.rows.filter(pa.array(~are_in(ids, batch.ids))),
+        rejected=tuple(each for each in batch.rejected if each.id not in gone),
+        filtered=IdRuns.of(filtered[~are_in(ids, filtered)]),
     )
+
+
+def each_once(batches: list[RowBatch]) -> list[RowBatch]:
+    """Batches less those outcomes that an earlier one has."""
+    settled = [settled_ids(batch) for batch in batches]
+    everything = np.concatenate(settled)
+    if len(np.unique(everything)) == len(everything):
+        return batches  # as nearly always
+    seen, kept = as_ids(()), list[RowBatch]()
+    for batch, ids in zip(batches, settled, strict=True):
+        again = ids[are_in(seen, ids)]
+        kept.append(without(batch, again) if len(again) else batch)
+        seen = np.union1d(seen, ids)
+    return kept
 
 
 def in_one_table(tables: list[pa.Table]) -> pa.Table:
@@ -178,12 +191,7 @@ def merge(batches: list[RowBatch], together: Together = in_one_table) -> RowBatc
     """
     if len(batches) == 1:
         return batches[0]
-    seen: set[int] = set()
-    kept = []
-    for batch in batches:
-        ids = settled_ids(batch)
-        kept.append(without(batch, ids & seen) if ids & seen else batch)
-        seen |= ids
+    kept = each_once(batches)
     spans = [batch.inferred_at for batch in kept if batch.inferred_at]
     seconds: dict[str, float] = {}
     for batch in kept:

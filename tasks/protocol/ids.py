@@ -2,9 +2,11 @@
 
 A row's id is `shard << 32 | row in shard`. Sequences keep their order and their repeats (a row
 that became three has its id three times), as runs of (first id, count, step): rows of one shard
-step by 1, one-row shards (images) by 2**32, repeats by 0.
+step by 1, one-row shards (images) by 2**32, repeats by 0. Where a filter has left every other row
+these would be nearly as many as there are rows; then the steps from id to id are compressed.
 """
 
+import base64
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 Ids = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -21,6 +24,10 @@ ROW_BITS = 32
 MAX_SHARDS = 1 << 31
 MAX_ROWS = 1 << ROW_BITS
 IDS_IN_CACHE = 1 << 14
+MOST_RUNS = 1_000
+"""More of them take ten times the space of packed ids, and a hundred times as long to read."""
+ID_BYTES = 8
+PACKED = pa.Codec("zstd", compression_level=1)
 
 
 def row_id(shard: int, row: int) -> int:
@@ -64,57 +71,92 @@ def sequences(firsts: Ids, counts: Ids, steps: Ids | None = None) -> Ids:
 
 @dataclass(frozen=True, slots=True)
 class IdRuns:
-    """A sequence of ids as runs of (first id, count, step)."""
+    """A sequence of ids as runs of (first id, count, step), or packed where these are many."""
 
     runs: tuple[tuple[int, int, int], ...] = ()
+    packed: str = ""
+    """How many ids, a colon, and what `pack` made of them."""
 
     @classmethod
     def of(cls, ids: Ids) -> "IdRuns":
         """Encode a sequence, keeping order and repeats."""
-        if is_one_run(ids):
-            return cls(((int(ids[0]), len(ids), int(ids[1] - ids[0])),))
-        steps = ids[1:] - ids[:-1]
-        turns = np.append(np.flatnonzero(np.diff(steps)) + 1, len(steps))
+        ends = np.append(turns(ids), len(ids) - 1)
+        if len(ends) > MOST_RUNS:
+            return cls(packed=f"{len(ids)}:{pack(ids)}")
         runs: list[tuple[int, int, int]] = []
         at = 0
-        while at < len(steps):
-            last = int(turns[np.searchsorted(turns, at, side="right")])
-            runs.append((int(ids[at]), last - at + 1, int(steps[at])))
+        while at < len(ids) - 1:
+            last = int(ends[np.searchsorted(ends, at, side="right")])
+            runs.append((int(ids[at]), last - at + 1, int(ids[at + 1] - ids[at])))
             at = last + 1
-        if at == len(steps) and len(ids):
+        if at == len(ids) - 1:
             runs.append((int(ids[at]), 1, 1))
         return cls(tuple(runs))
 
     @classmethod
+    def of_plain(cls, plain: str | Iterable[Iterable[int]]) -> "IdRuns":
+        """Read what `plain` was."""
+        if isinstance(plain, str):
+            return cls(packed=plain)
+        return cls(tuple((first, count, step) for first, count, step in plain))
+
+    @property
+    def plain(self) -> str | tuple[tuple[int, int, int], ...]:
+        """As what JSON knows."""
+        return self.packed or self.runs
+
+    @classmethod
     def of_json(cls, text: str) -> "IdRuns":
         """Read what `as_json` wrote."""
-        return cls(tuple((first, count, step) for first, count, step in json.loads(text)))
+        return cls.of_plain(json.loads(text))
 
     def as_json(self) -> str:
         """As text."""
-        return json.dumps(self.runs, separators=(",", ":"))
+        return json.dumps(self.plain, separators=(",", ":"))
 
     def ids(self) -> Ids:
         """Decode."""
+        if self.packed:
+            _, _, text = self.packed.partition(":")
+            return unpack(text, len(self))
         if not self.runs:
             return np.empty(0, dtype=np.int64)
         return np.concatenate(
             [first + step * np.arange(count, dtype=np.int64) for first, count, step in self.runs]
         )
 
+    def __add__(self, other: "IdRuns") -> "IdRuns":
+        """One sequence after the other."""
+        if not other:
+            return self
+        return IdRuns.of(np.concatenate([self.ids(), other.ids()])) if self else other
+
     def __len__(self) -> int:
+        if self.packed:
+            return int(self.packed[: self.packed.index(":")])
         return sum(count for _, count, _ in self.runs)
 
 
-def is_one_run(ids: Ids) -> bool:
-    """Whether ids, two at least, all have the same step; looked at in parts that a cache holds."""
-    if len(ids) < 2:
-        return False
-    first, second, last = map(int, ids[[0, 1, -1]])
-    if first + (second - first) * (len(ids) - 1) != last:
-        return False
-    parts = (ids[at : at + IDS_IN_CACHE + 1] for at in range(0, len(ids) - 1, IDS_IN_CACHE))
-    return all((np.diff(part) == second - first).all() for part in parts)
+def pack(ids: Ids) -> str:
+    """Ids as text: steps from one to the next, first all their lowest bytes, and so on."""
+    planes = np.diff(ids, prepend=0).view(np.uint8).reshape(-1, ID_BYTES).T
+    return base64.b64encode(PACKED.compress(planes.tobytes(), asbytes=True)).decode()
+
+
+def unpack(text: str, count: int) -> Ids:
+    """The ids that were packed."""
+    planes = PACKED.decompress(base64.b64decode(text), count * ID_BYTES, asbytes=True)
+    steps = np.frombuffer(planes, np.uint8).reshape(ID_BYTES, count).T
+    return np.cumsum(np.ascontiguousarray(steps).view(np.int64).ravel())
+
+
+def turns(ids: Ids) -> Ids:
+    """Where the step to the next id differs from the step before; in parts that a cache holds."""
+    found = [np.empty(0, dtype=np.int64)]
+    for start in range(0, len(ids) - 2, IDS_IN_CACHE):
+        steps = np.diff(ids[start : start + IDS_IN_CACHE + 2])
+        found.append(np.flatnonzero(steps[1:] != steps[:-1]) + start + 1)
+    return np.concatenate(found)
 
 
 RowsByRun = dict[str, Ids]

@@ -151,5 +151,4 @@ def take(batch: RowBatch, kept: Kept) -> RowBatch:
         sources={numbers[n]: path for n, path in batch.sources.items() if n in numbers},
         first_rows={numbers[n]: row for n, row in batch.first_rows.items() if n in numbers},
     )
-    left_out = kept.covered.ids()
-    return without(mine, set(left_out.tolist())) if len(left_out) else mine
+    return without(mine, np.sort(kept.covered.ids())) if kept.covered else mine

@@ -33,9 +33,19 @@ class Spans:
     @classmethod
     def of(cls, named: Iterable[tuple[IdRuns, ...]]) -> "Spans":
         """What each of several owners names."""
-        each = [[run for ids in own for run in ids.runs] for own in named]
+        each, packed = list[list[tuple[int, int, int]]](), list[Spans]()
+        for owner, own in enumerate(named):
+            many = any(ids.packed for ids in own)
+            each.append([] if many else [run for ids in own for run in ids.runs])
+            if many:
+                packed.append(cls.of_ids(np.concatenate([ids.ids() for ids in own]), owner))
         runs = np.array([run for own in each for run in own], dtype=np.int64).reshape(-1, 3)
         owners = np.repeat(np.arange(len(each)), as_ids(map(len, each)))
+        return cls.together([cls.of_runs(runs, owners), *packed])
+
+    @classmethod
+    def of_runs(cls, runs: Ids, owners: Ids) -> "Spans":
+        """Of (first id, count, step) each, and who names it."""
         first, count, step = runs.T
         last = first + count - 1
         is_span = ((step == 1) | (count == 1)) & (shard_of(first) == shard_of(last))
@@ -47,6 +57,23 @@ class Spans:
             np.append(last[is_span] + 1, single + 1),
             np.append(owners[is_span], np.repeat(owners[~is_span], count[~is_span])),
         )
+
+    @classmethod
+    def of_ids(cls, ids: Ids, owner: int) -> "Spans":
+        """Of very many, which one owner names: what a filter took and what it left fill up."""
+        ids = np.sort(ids, kind="stable")
+        is_first = np.ones(len(ids), dtype=bool)
+        is_first[1:] = (np.diff(ids) != 1) | (row_of(ids[1:]) == 0)
+        is_last = np.append(is_first[1:], True)
+        return cls(ids[is_first], ids[is_last] + 1, np.full(is_first.sum(), owner))
+
+    @classmethod
+    def together(cls, parts: "list[Spans]") -> "Spans":
+        """Those of several."""
+        if len(parts) == 1:
+            return parts[0]
+        columns = ("starts", "stops", "owners")
+        return cls(*(np.concatenate([getattr(each, name) for each in parts]) for name in columns))
 
     def __getitem__(self, chosen: Mask | Ids) -> "Spans":
         """Some of them."""
@@ -71,9 +98,9 @@ class IdRanges:
     stops: Ids
 
     @classmethod
-    def of(cls, sequences: Iterable[IdRuns]) -> "IdRanges":
-        """All ids of several sequences, each once."""
-        spans = Spans.of((ids,) for ids in sequences)
+    def of(cls, named: Iterable[tuple[IdRuns, ...]]) -> "IdRanges":
+        """All ids that owners name, each once; those of one owner may fill each other's gaps."""
+        spans = Spans.of(named)
         return cls.joined(spans.starts, spans.stops)
 
     @classmethod

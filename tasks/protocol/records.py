@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -156,8 +157,8 @@ def to_json(record: Record) -> bytes:
             "schema": record.schema,
             "files": [file_to_dict(file) for file in record.files],
             "quarantine": file_to_dict(record.quarantine) if record.quarantine else None,
-            "ok": record.ok.runs,
-            "filtered": record.filtered.runs,
+            "ok": record.ok.plain,
+            "filtered": record.filtered.plain,
             "ends": record.ends.as_json(),
             "seconds": {stage: round(spent, 6) for stage, spent in record.seconds.items()},
             "inferred_at": record.inferred_at,
@@ -188,28 +189,26 @@ def file_to_dict(file: StagedFile) -> dict[str, object]:
     """A staged file as JSON."""
     return {
         "name": file.name,
-        "ids": file.ids.runs,
+        "ids": file.ids.plain,
         "size": file.size,
         "partition": file.partition,
     }
 
 
-def file_from_dict(raw: dict[str, object]) -> StagedFile:
+def file_from_dict(raw: dict[str, Any]) -> StagedFile:
     """A staged file from JSON."""
-    fields: dict = {**raw, "ids": runs_of(raw["ids"])}
-    return StagedFile(**fields)
+    return StagedFile(**{**raw, "ids": runs_of(raw["ids"])})
 
 
-def runs_of(raw: object) -> IdRuns:
-    """Runs from JSON's lists."""
-    assert isinstance(raw, Iterable)
-    return kept_once(tuple((first, count, step) for first, count, step in raw))
+def runs_of(raw: Any) -> IdRuns:
+    """Ids from what JSON knows."""
+    return kept_once(IdRuns.of_plain(raw))
 
 
 @lru_cache(maxsize=8)
-def kept_once(runs: tuple[tuple[int, int, int], ...]) -> IdRuns:
-    """Runs in memory once, where a record names the rows of its only file as its own."""
-    return IdRuns(runs)
+def kept_once(ids: IdRuns) -> IdRuns:
+    """Ids in memory once, where a record names the rows of its only file as its own."""
+    return ids
 
 
 def all_ids(runs: Iterable[IdRuns]) -> Ids:

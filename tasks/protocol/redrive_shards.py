@@ -144,10 +144,10 @@ def by_shard(ids: Ids) -> list[tuple[int, Ids]]:
 def published_shards(seen: Snapshot, rows: RowsByRun) -> dict[str, set[int]]:
     """By run, those of the shards of some rows of which any row is published, or was."""
     shards = {run_id: np.unique(shard_of(ids)) for run_id, ids in rows.items()}
-    found: dict[str, list[IdRuns]] = {run_id: [] for run_id in rows}
+    found: dict[str, list[tuple[IdRuns]]] = {run_id: [] for run_id in rows}
     for line in seen.changes.get("file", []):
         if line["run_id"] in found:  # of years of runs a few have rows there
-            found[line["run_id"]].append(IdRuns.of_json(line["ids"]))
+            found[line["run_id"]].append((IdRuns.of_json(line["ids"]),))
     return {
         run_id: set(np.intersect1d(shard_of(IdRanges.of(found[run_id]).starts), wanted).tolist())
         for run_id, wanted in shards.items()

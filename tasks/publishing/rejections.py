@@ -173,7 +173,7 @@ def all_of(planned: PlannedRun) -> str:
 
 def is_likely_the_code(planned: PlannedRun, accepted: Accepted, rejections: Rejections) -> bool:
     """Whether all rows, or many and no other, failed with one error that data seldom leads to."""
-    if len(accepted.ok) or len(rejections.counts) != 1:
+    if accepted.num_ok or len(rejections.counts) != 1:
         return False
     ((_, error_type),) = rejections.counts
     is_enough = len(accepted.rejected) >= ENOUGH_ROWS

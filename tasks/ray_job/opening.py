@@ -171,7 +171,7 @@ def lines_of(file: pq.ParquetFile, start: int, stop: int) -> Iterator[pa.Table]:
 
 def todo_of(pins: dict[str, Any], shard: Shard, line: dict[str, Any]) -> Todo:
     """A line of the todo; a redrive reads each shard as the run did that it is of."""
-    covered = IdRuns(tuple((first, count, step) for first, count, step in line["covered"]))
+    covered = IdRuns.of_plain(line["covered"])
     reader = pins["readers"][line["read_as"]] if "read_as" in line else pins["reader"]
     in_order = np.sort(covered.ids(), kind="stable")
     return Todo(shard, in_order, wanted_of(line), reader)

@@ -68,7 +68,7 @@ class StageAdapter:
             pending = replace(
                 pending,
                 rejected=pending.rejected + outcome.rejected,
-                filtered=IdRuns(pending.filtered.runs + outcome.filtered.runs),
+                filtered=pending.filtered + outcome.filtered,
             )
             now = time.monotonic()
             after_next = now - emitted + self.pace.next_seconds

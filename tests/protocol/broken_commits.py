@@ -53,7 +53,7 @@ def rejections_outlive_success(breaker: Breaker) -> None:
 
     def broken(found: list[Record], plan: Plan) -> Accepted:
         accepted = whole(found, plan)
-        rejected = IdRanges.of(record.rejected for record in accepted.records)
+        rejected = IdRanges.of((record.rejected,) for record in accepted.records)
         return replace(accepted, rejected=rejected)
 
     breaker.function(whole, broken)
@@ -76,7 +76,7 @@ def rows_are_counted_not_compared(breaker: Breaker) -> None:
     def broken(plan: Plan, accepted: Accepted, *, retry_rejected: bool) -> Gap:
         gap = whole(plan, accepted, retry_rejected=retry_rejected)
         limits = acceptance.shard_limits(plan, accepted.ends)
-        rows = sum(len(ids) for ids in (accepted.ok, accepted.filtered, accepted.rejected))
+        rows = accepted.num_ok + accepted.num_filtered + len(accepted.rejected)
         enough = not (limits == UNKNOWN).any() and rows >= limits.sum()
         nothing = Gap(as_ids(()), IdRanges.of(()), 0, accepted.done)
         return nothing if enough and not retry_rejected else gap

@@ -5,7 +5,7 @@ from typing import Any
 
 from tasks.protocol import acceptance, batch, plan_file, records
 from tasks.protocol.acceptance import Accepted, Gap
-from tasks.protocol.ids import IdRuns
+from tasks.protocol.ids import IdRuns, as_ids
 from tasks.protocol.plan_file import UNKNOWN, Plan, Shard
 from tasks.protocol.records import Record
 from tests.protocol.breaker import Breaker
@@ -63,7 +63,7 @@ def record_comes_before_files(breaker: Breaker) -> None:
 
 
 def a_record_may_hold_a_row_twice(breaker: Breaker) -> None:
-    breaker.function(batch.settled_ids, lambda batch: set())
+    breaker.function(batch.settled_ids, lambda batch: as_ids(()))
 
 
 def files_are_overwritten(breaker: Breaker) -> None:

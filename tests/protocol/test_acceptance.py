@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from tasks.protocol.plan_file import Plan, Shard, shard_table
 from tasks.protocol.records import Record, StagedFile
 from tasks.protocol.shard_ends import EndRuns
 
+pytestmark = pytest.mark.usefixtures("either_encoding")
 PINS = {"next_number": 9}
 NUMBERS = (0, 1, 4)
 rows_known = st.none() | st.integers(0, 3)
@@ -115,9 +117,10 @@ def test_records_are_taken_as_the_rules_say(plan: Plan, history: list[Record]) -
 @given(plans, histories)
 def test_what_is_accepted_is_disjoint(plan: Plan, history: list[Record]) -> None:
     accepted = accept(of_plan(history, plan), plan)
-    outcomes = (accepted.ok, accepted.filtered, accepted.rejected)
-    everything = [row for rows in outcomes for row in rows.ids().tolist()]
+    settled = [row for record in accepted.records for row in rows_of(record, "ok", "filtered")]
+    everything = [*settled, *accepted.rejected.ids().tolist()]
     assert len(everything) == len(set(everything))
+    assert accepted.num_ok + accepted.num_filtered == len(settled)
 
 
 @given(plans, histories, st.booleans())
@@ -139,7 +142,7 @@ def test_gap_is_what_is_not_covered(plan: Plan, history: list[Record], retry: bo
     assert bool(gap) == bool(left)
     todo = gap.todo(plan)
     assert todo["number"].to_pylist() == list(left)
-    covered = [IdRuns(tuple(map(tuple, runs))) for runs in todo["covered"].to_pylist()]
+    covered = [IdRuns.of_plain(runs) for runs in todo["covered"].to_pylist()]
     assert [runs.ids().tolist() for runs in covered] == list(left.values())
     known_missing = [rows for rows in missing if rows is not None]
     assert gap.rows == (sum(known_missing) if len(known_missing) == len(missing) else None)

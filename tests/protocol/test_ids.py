@@ -16,6 +16,7 @@ from tasks.protocol.ids import (
     shard_of,
 )
 
+pytestmark = pytest.mark.usefixtures("either_encoding")
 shards = st.integers(0, MAX_SHARDS - 1)
 rows = st.integers(0, MAX_ROWS - 1)
 any_ids = st.lists(st.integers(0, 2**63 - 1))
@@ -38,7 +39,21 @@ def test_what_does_not_fit_is_refused(shard: int, row: int) -> None:
 def test_runs_keep_any_sequence(ids: list[int]) -> None:
     runs = IdRuns.of(as_ids(ids))
     assert runs.ids().tolist() == ids
-    assert len(runs) == len(ids)
+    assert (len(runs), bool(runs)) == (len(ids), bool(ids))
+    assert IdRuns.of_json(runs.as_json()) == runs
+
+
+@given(any_ids | near_ids, near_ids)
+def test_one_sequence_may_follow_another(one: list[int], other: list[int]) -> None:
+    assert (IdRuns.of(as_ids(one)) + IdRuns.of(as_ids(other))).ids().tolist() == [*one, *other]
+
+
+def test_what_a_filter_leaves_takes_a_few_bits_a_row() -> None:
+    left = np.flatnonzero(np.random.default_rng(0).random(1 << 20) < 0.5)
+    for ids in (left + row_id(3, 0), left << 32):
+        runs = IdRuns.of(ids)
+        assert (runs.ids() == ids).all()
+        assert len(runs.as_json()) < len(ids) / 2
 
 
 @pytest.mark.parametrize(
@@ -68,6 +83,6 @@ def test_a_step_that_differs_is_seen_wherever_it_is(at: int) -> None:
     ids = np.concatenate([[7], 7 + np.cumsum(steps)])
     assert ids[-1] == 7 + len(steps)
     found = IdRuns.of(ids)
-    assert len(found.runs) > 1
+    assert len(found.runs) > 1 or found.packed
     assert (found.ids() == ids).all()
     assert IdRuns.of(np.arange(len(ids))).runs == ((0, len(ids), 1),)

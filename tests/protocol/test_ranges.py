@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tasks.protocol.ids import MAX_ROWS, ROW_BITS, IdRuns, as_ids, row_id, shard_of
 from tasks.protocol.ranges import IdRanges, Spans, late
 
+pytestmark = pytest.mark.usefixtures("either_encoding")
 SHARDS = (0, 1, 5)
 # The last row that a shard can have is next to the first of the shard that follows.
 ROWS = (0, 1, 2, 3, 4, 5, MAX_ROWS - 2, MAX_ROWS - 1)
@@ -20,7 +21,7 @@ def runs(values: list[int]) -> IdRuns:
 
 
 def ranges(*several: list[int]) -> IdRanges:
-    return IdRanges.of(map(runs, several))
+    return IdRanges.of((runs(each),) for each in several)
 
 
 def check(found: IdRanges, wanted: set[int]) -> None:
@@ -68,11 +69,11 @@ def test_who_repeats_a_row_of_somebody_who_counts_is_late(owners: list[list[int]
 @pytest.mark.parametrize("step", [1, 1 << ROW_BITS, 0, -1, 7])
 def test_runs_of_any_step_are_the_rows_that_they_name(step: int) -> None:
     run = IdRuns(((row_id(9, 50), 4, step),))
-    check(IdRanges.of([run]), set(run.ids().tolist()))
+    check(IdRanges.of([(run,)]), set(run.ids().tolist()))
 
 
 def test_a_billion_consecutive_rows_are_one_range() -> None:
-    records = [IdRuns(((at, 10**6, 1),)) for at in range(0, 10**9, 10**6)]
+    records = [(IdRuns(((at, 10**6, 1),)),) for at in range(0, 10**9, 10**6)]
     found = IdRanges.of(records)
     assert (found.starts.tolist(), found.stops.tolist()) == ([0], [10**9])
     assert not len((found - IdRanges(as_ids([0]), as_ids([10**9]))).starts)

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +25,7 @@ from tasks.protocol.shard_ends import EndRuns
 from tests.simulation.storage import Calm, Lost, SimStorage
 from tests.simulation.writing import encode
 
+pytestmark = pytest.mark.usefixtures("either_encoding")
 RUN = RunFolder("runs/one")
 runs = st.lists(st.integers(0, 2**63 - 1)).map(lambda ids: IdRuns.of(as_ids(ids)))
 files = st.builds(StagedFile, st.text(), runs, st.integers(0, 2**40), st.text())

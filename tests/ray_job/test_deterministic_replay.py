@@ -49,7 +49,7 @@ def settled(part: RowBatch) -> RowBatch:
     ids = sorted({*part.ids.tolist()})
     gone, bad = [i for i in ids if i % 5 == 0], [i for i in ids if i % 7 == 0 and i % 5]
     aside = tuple(Rejection(i, "/in/a", i, "infer", "ValueError", "bad", "") for i in bad)
-    left = without(part, {*gone, *bad})
+    left = without(part, as_ids(sorted([*gone, *bad])))
     filtered = IdRuns.of(as_ids([*part.filtered.ids().tolist(), *gone]))
     return RowBatch(left.rows, part.rejected + aside, filtered, part.ends)
 

@@ -19,6 +19,7 @@ from tasks.job_look import Look
 from tasks.kinds.clusters import LocalCluster
 from tasks.plan import PlannedRun
 from tasks.previewing import staged_rows
+from tasks.protocol.records import all_ids
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job import inline
 from tasks.ray_job.job import Job, load_job
@@ -324,8 +325,8 @@ def outcome(planned: PlannedRun) -> dict[str, Any]:
     return {
         "rows": sorted(map(repr, rows.to_pylist())),
         "schema": rows.schema,
-        "ok": accepted.ok.ids().tolist(),
-        "filtered": accepted.filtered.ids().tolist(),
+        "ok": sorted(all_ids(each.ok for each in accepted.records).tolist()),
+        "filtered": sorted(all_ids(each.filtered for each in accepted.records).tolist()),
         "rejected": accepted.rejected.ids().tolist(),
         "ends": (accepted.ends.shards.tolist(), accepted.ends.rows.tolist()),
         "set aside": set_aside(planned),
