@@ -86,12 +86,17 @@ def accept(records: list[Record], plan: Plan) -> Accepted:
     a rejection.
     """
     mine = [record for record in records if record.plan in plan.lineage]
-    taken = without_overlap(fitting(mine, plan))
-    settled = IdRanges.of((record.ok, record.filtered) for record in taken)
+    settled = Spans.of((record.ok, record.filtered) for record in mine)
+    rejected = Spans.of((record.rejected,) for record in mine)
+    fits = fitting(mine, (settled, rejected), plan)
+    counts = of_first_schema(mine, fits)
+    counts &= ~overlapping(settled, counts)
+    done = settled.of_owners(counts).joined()
+    taken = [mine[at] for at in np.flatnonzero(counts)]
     return Accepted(
         records=tuple(taken),
-        settled=settled,
-        rejected=IdRanges.of((record.rejected,) for record in taken) - settled,
+        settled=done,
+        rejected=rejected.of_owners(counts).joined() - done,
         ends=Ends.of(record.ends for record in taken).first(),
     )
 
@@ -123,16 +128,23 @@ def rows_to_do(plan: Plan, limits: Ids) -> Ids:
     return limits
 
 
-def fitting(records: list[Record], plan: Plan) -> list[Record]:
-    """Records of this plan's rows only, which give a shard the length that the first one gives."""
+def fitting(records: list[Record], named: tuple[Spans, ...], plan: Plan) -> Mask:
+    """Records of this plan's rows only, which give a shard the length that the first one gives.
+
+    Args:
+        records: some.
+        named: rows that they name.
+        plan: the plan in force.
+    """
     ends = Ends.of(record.ends for record in records)
     first = ends.first()
     differs = first.rows[np.searchsorted(first.shards, ends.shards)] != ends.rows
     differs |= positions(plan, ends.shards) < 0
-    spans = Spans.of((record.ok, record.filtered, record.rejected) for record in records)
-    outside = are_outside(spans, plan, shard_limits(plan, first))
-    unfit = {*ends.owners[differs].tolist(), *spans.owners[outside].tolist()}
-    return [record for at, record in enumerate(records) if at not in unfit]
+    limits, fits = shard_limits(plan, first), np.ones(len(records), dtype=bool)
+    fits[ends.owners[differs]] = False
+    for spans in named:
+        fits[spans.owners[are_outside(spans, plan, limits)]] = False
+    return fits
 
 
 def are_outside(spans: Spans, plan: Plan, limits: Ids) -> Mask:
@@ -149,13 +161,20 @@ def are_outside(spans: Spans, plan: Plan, limits: Ids) -> Mask:
     return outside
 
 
-def without_overlap(records: list[Record]) -> list[Record]:
-    """Records of one schema that share no row, the first of them first."""
-    with_rows = [record for record in records if record.files]
-    schema = with_rows[0].schema if with_rows else ""
-    records = [record for record in records if not record.files or record.schema == schema]
-    skipped = late(Spans.of((record.ok, record.filtered) for record in records).shared())
-    return [record for at, record in enumerate(records) if at not in skipped]
+def of_first_schema(records: list[Record], chosen: Mask) -> Mask:
+    """Which of the chosen records have no rows, or the schema of the first that has."""
+    schemas = [records[at].schema if records[at].files else None for at in np.flatnonzero(chosen)]
+    first = next((schema for schema in schemas if schema is not None), None)
+    same = chosen.copy()
+    same[chosen] = [schema in (None, first) for schema in schemas]
+    return same
+
+
+def overlapping(settled: Spans, chosen: Mask) -> Mask:
+    """Which of the chosen records share a row with one that comes before them, or name it twice."""
+    found = np.zeros(len(chosen), dtype=bool)
+    found[list(late(settled.of_owners(chosen).shared()))] = True
+    return found
 
 
 def find_gap(plan: Plan, accepted: Accepted, *, retry_rejected: bool) -> Gap:

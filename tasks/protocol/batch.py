@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.errors import SchemaMismatch
-from tasks.protocol.ids import IdRuns, Ids, are_in, as_ids, row_of, shard_of
+from tasks.protocol.ids import IdRuns, Ids, are_in, as_ids, distinct, row_of, shard_of
 
 ROW = "__row"
 RESERVED = "__"
@@ -125,7 +125,7 @@ def write_table(table: pa.Table, stream: Any, compression: str | None = None) ->
 def settled_ids(batch: RowBatch) -> Ids:
     """Ids with an outcome in this batch; sorted, each once."""
     rejected = as_ids(each.id for each in batch.rejected)
-    return np.unique(np.concatenate([batch.ids, batch.filtered.ids(), rejected]))
+    return distinct(np.concatenate([batch.ids, batch.filtered.ids(), rejected]))
 
 
 def without(batch: RowBatch, ids: Ids) -> RowBatch:
@@ -143,13 +143,13 @@ def each_once(batches: list[RowBatch]) -> list[RowBatch]:
     """Batches less those outcomes that an earlier one has."""
     settled = [settled_ids(batch) for batch in batches]
     everything = np.concatenate(settled)
-    if len(np.unique(everything)) == len(everything):
+    if len(distinct(everything)) == len(everything):
         return batches  # as nearly always
     seen, kept = as_ids(()), list[RowBatch]()
     for batch, ids in zip(batches, settled, strict=True):
         again = ids[are_in(seen, ids)]
         kept.append(without(batch, again) if len(again) else batch)
-        seen = np.union1d(seen, ids)
+        seen = distinct(np.append(seen, ids))
     return kept
 
 

@@ -15,7 +15,17 @@ import pyarrow as pa
 
 from tasks.protocol.acceptance import Accepted, Gap, find_gap
 from tasks.protocol.batch import ROW, RowBatch, ShardEnd, without
-from tasks.protocol.ids import MAX_ROWS, ROW_BITS, IdRuns, Ids, are_in, as_ids, row_of, shard_of
+from tasks.protocol.ids import (
+    MAX_ROWS,
+    ROW_BITS,
+    IdRuns,
+    Ids,
+    are_in,
+    as_ids,
+    distinct,
+    row_of,
+    shard_of,
+)
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.plan_file import Content, Plan, shards_of
 from tasks.protocol.ranges import IdRanges
@@ -114,7 +124,7 @@ def kept_by(
         if len(done) == len(ids) and are_in(ends.shards, ended).all():
             continue
         (file,) = record.files
-        without_ids = np.union1d(done, renumbered(rejected[~last], own))
+        without_ids = distinct(np.append(done, renumbered(rejected[~last], own)))
         path = f"{run.run.staging}/{file.name}"
         yield Kept(path, file.size, len(ids) - len(done), own, IdRuns.of(without_ids))
 
@@ -122,7 +132,7 @@ def kept_by(
 def shards_in(record: Record) -> list[int]:
     """Numbers of the shards that a record speaks of."""
     ids = all_ids((record.ok, record.filtered, record.rejected))
-    return sorted({*np.unique(shard_of(ids)).tolist(), *(end.shard for end in record.ends)})
+    return sorted({*distinct(shard_of(ids)).tolist(), *(end.shard for end in record.ends)})
 
 
 def renumbered(ids: Ids, numbers: dict[int, int]) -> Ids:

@@ -13,6 +13,7 @@ from tasks.protocol.ids import (
     Mask,
     are_in,
     as_ids,
+    distinct,
     row_of,
     sequences,
     shard_of,
@@ -79,6 +80,14 @@ class Spans:
         """Some of them."""
         return Spans(self.starts[chosen], self.stops[chosen], self.owners[chosen])
 
+    def of_owners(self, chosen: Mask) -> "Spans":
+        """Those of some owners."""
+        return self if chosen.all() else self[chosen[self.owners]]
+
+    def joined(self) -> "IdRanges":
+        """Their ids, each once."""
+        return IdRanges.joined(self.starts, self.stops)
+
     def shared(self) -> "Spans":
         """Those that have an id in common with another, by owner."""
         order = np.argsort(self.starts, kind="stable")
@@ -100,8 +109,7 @@ class IdRanges:
     @classmethod
     def of(cls, named: Iterable[tuple[IdRuns, ...]]) -> "IdRanges":
         """All ids that owners name, each once; those of one owner may fill each other's gaps."""
-        spans = Spans.of(named)
-        return cls.joined(spans.starts, spans.stops)
+        return Spans.of(named).joined()
 
     @classmethod
     def joined(cls, starts: Ids, stops: Ids) -> "IdRanges":
@@ -126,7 +134,7 @@ class IdRanges:
         """Ids of this one that are not in the other."""
         if not len(self.starts) or not len(other.starts):
             return self
-        edges = np.unique(np.concatenate([self.starts, self.stops, other.starts, other.stops]))
+        edges = distinct(np.concatenate([self.starts, self.stops, other.starts, other.stops]))
         left = (np.diff(self.rank(edges)) > 0) & (np.diff(other.rank(edges)) == 0)
         return IdRanges.joined(edges[:-1][left], edges[1:][left])
 
@@ -173,7 +181,7 @@ def late(shared: Spans) -> set[int]:
     if not len(shared.starts):
         return set()
     # Between two edges all ids are named by the same spans, so that one bit stands for them.
-    edges = np.unique(np.append(shared.starts, shared.stops))
+    edges = distinct(np.append(shared.starts, shared.stops))
     begin = np.searchsorted(edges, shared.starts)
     counts = np.searchsorted(edges, shared.stops) - begin
     is_named = np.zeros(len(edges), dtype=bool)
@@ -182,7 +190,7 @@ def late(shared: Spans) -> set[int]:
     bounds = pairwise([*first.tolist(), len(begin)])
     for owner, (start, stop) in zip(owners.tolist(), bounds, strict=True):
         pieces = sequences(begin[start:stop], counts[start:stop])
-        if is_named[pieces].any() or len(np.unique(pieces)) < len(pieces):
+        if is_named[pieces].any() or len(distinct(pieces)) < len(pieces):
             found.add(owner)
         else:
             is_named[pieces] = True

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.protocol.ids import IdRuns, Ids, RowsByRun, row_of, shard_of
+from tasks.protocol.ids import IdRuns, Ids, RowsByRun, distinct, row_of, shard_of
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import REDRIVE_SCHEMA, SHARD_SCHEMA, Plan, name_of, read_plan
@@ -101,7 +101,7 @@ def lines_of(run: PastRun) -> list[Line]:
             was read.
     """
     # Of millions of shards a few, as a rule.
-    numbers = pa.array(np.unique(shard_of(run.aside)))
+    numbers = pa.array(distinct(shard_of(run.aside)))
     planned = run.plan.shards
     planned = planned.filter(pc.is_in(planned["number"], numbers))
     shards = {line["number"]: line for line in planned.to_pylist()}
@@ -143,7 +143,7 @@ def by_shard(ids: Ids) -> list[tuple[int, Ids]]:
 
 def published_shards(seen: Snapshot, rows: RowsByRun) -> dict[str, set[int]]:
     """By run, those of the shards of some rows of which any row is published, or was."""
-    shards = {run_id: np.unique(shard_of(ids)) for run_id, ids in rows.items()}
+    shards = {run_id: distinct(shard_of(ids)) for run_id, ids in rows.items()}
     found: dict[str, list[tuple[IdRuns]]] = {run_id: [] for run_id in rows}
     for line in seen.changes.get("file", []):
         if line["run_id"] in found:  # of years of runs a few have rows there

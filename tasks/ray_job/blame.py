@@ -13,6 +13,7 @@ from tasks.errors import BatchInferenceError, UserCodeBroke
 from tasks.kinds import column_types, columns, user_rows
 from tasks.kinds.models.machine_errors import chain, is_of_the_machine
 from tasks.protocol.batch import ROW
+from tasks.protocol.ids import are_in, distinct
 
 Function = Callable[[pa.Table], pa.Table]
 RUST_PANIC = "PanicException"
@@ -168,7 +169,7 @@ def keeping_rows(function: Function, rows: pa.Table) -> pa.Table:
     ids, given = user_rows.row_ids(returned), rows[ROW].to_numpy()
     if np.array_equal(ids, given) and returned[ROW].type == pa.int64():
         return returned
-    unknown = np.setdiff1d(ids, given)
+    unknown = distinct(ids[~are_in(np.sort(given, kind="stable"), ids)])
     if len(unknown):
         raise UserCodeBroke(f"__row came back with ids that were not given: {unknown[:3].tolist()}")
     return grouped(returned.set_column(returned.column_names.index(ROW), ROW, pa.array(ids)))
@@ -192,7 +193,7 @@ def grouped(rows: pa.Table) -> pa.Table:
     """Rows with the children of one row side by side, otherwise in order."""
     ids = rows[ROW].to_numpy()
     runs = ids[np.append(True, ids[1:] != ids[:-1])] if len(ids) else ids
-    if len(np.unique(runs)) == len(runs):
+    if len(distinct(runs)) == len(runs):
         return rows
     _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
     return rows.take(pa.array(np.argsort(first[inverse], kind="stable")))

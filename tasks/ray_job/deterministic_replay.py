@@ -18,7 +18,7 @@ import ray
 from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_get, _internal_kv_put
 
 from tasks.protocol.batch import RowBatch, merge
-from tasks.protocol.ids import IdRuns, Ids, as_ids
+from tasks.protocol.ids import IdRuns, are_in, as_ids, distinct
 from tasks.protocol.ranges import IdRanges
 from tasks.protocol.records import Record, load_records
 from tasks.ray_job.adaptive_batching import EMIT_EVERY_SECONDS
@@ -101,12 +101,12 @@ def settled_rows(made: RowBatch, batch: RowBatch) -> int:
     if len(made.rows) == len(batch.rows) and np.array_equal(made.ids, batch.ids):
         return num_parents(batch.rows)  # as nearly always
     settled = [made.ids, made.filtered.ids(), as_ids(each.id for each in made.rejected)]
-    return int(np.isin(np.unique(batch.ids), np.concatenate(settled)).sum())
+    return int(are_in(distinct(np.concatenate(settled)), distinct(batch.ids)).sum())
 
 
 def is_in(batch: RowBatch, recorded: IdRanges) -> bool:
     """Whether all rows of a batch are done; not of one without rows, which may hold other news."""
-    ids: Ids = np.unique(batch.ids)
+    ids = distinct(batch.ids)
     return len(ids) > 0 and bool((recorded.rank(ids + 1) > recorded.rank(ids)).all())
 
 

@@ -17,7 +17,7 @@ from tasks.kinds.models.runtimes.runtime_used import RuntimeLog
 from tasks.kinds.no_number import finite
 from tasks.kinds.tensors import is_tensor
 from tasks.protocol.batch import ROW, Rejection, RowBatch
-from tasks.protocol.ids import IdRuns, as_ids
+from tasks.protocol.ids import IdRuns, are_in, as_ids, distinct
 from tasks.python_rows import python_rows
 from tasks.ray_job.adaptive_batching import EMIT_EVERY_SECONDS, Pace
 from tasks.ray_job.blame import Function, call_with_blame, concatenated, odd_one
@@ -185,8 +185,9 @@ class StageAdapter:
         settled = rows[ROW].to_numpy()
         if not rejected and np.array_equal(given, settled):
             return RowBatch(rows=rows)  # as nearly always
-        settled = np.append(settled, as_ids(each.id for each in rejected))
-        filtered = IdRuns.of(np.setdiff1d(given, settled))
+        settled = distinct(np.append(settled, as_ids(each.id for each in rejected)))
+        given = distinct(given)
+        filtered = IdRuns.of(given[~are_in(settled, given)])
         return RowBatch(rows=rows, rejected=tuple(rejected), filtered=filtered)
 
 

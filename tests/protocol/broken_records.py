@@ -3,11 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from tasks.protocol import acceptance, batch, plan_file, records
 from tasks.protocol.acceptance import Accepted, Gap
-from tasks.protocol.ids import IdRuns, as_ids
+from tasks.protocol.ids import IdRuns, Mask, as_ids
 from tasks.protocol.plan_file import UNKNOWN, Plan, Shard
-from tasks.protocol.records import Record
+from tasks.protocol.ranges import Spans
 from tests.protocol.breaker import Breaker
 from tests.simulation.storage import SimStorage
 
@@ -78,21 +80,20 @@ def files_are_overwritten(breaker: Breaker) -> None:
 
 
 def overlapping_records_are_taken(breaker: Breaker) -> None:
-    breaker.function(acceptance.without_overlap, list)
+    breaker.function(acceptance.overlapping, lambda settled, chosen: np.zeros_like(chosen))
 
 
 def overlapping_records_are_taken_if_some_row_is_new(breaker: Breaker) -> None:
-    def broken(candidates: list[Record]) -> list[Record]:
-        taken, seen = [], set[int]()
-        for record in candidates:
-            own = set(records.all_ids((record.ok, record.filtered)).tolist())
-            if own - seen or not own:
-                taken.append(record)
+    def broken(settled: Spans, chosen: Mask) -> Mask:
+        found, seen = np.zeros_like(chosen), set[int]()
+        for owner in np.flatnonzero(chosen).tolist():
+            own = {*settled[settled.owners == owner].joined().ids().tolist()}
+            found[owner] = own and own <= seen
             seen |= own
-        return taken
+        return found
 
-    breaker.function(acceptance.without_overlap, broken)
+    breaker.function(acceptance.overlapping, broken)
 
 
 def rows_outside_the_plan_count(breaker: Breaker) -> None:
-    breaker.function(acceptance.fitting, lambda records, plan: records)
+    breaker.function(acceptance.fitting, lambda records, *_: np.ones(len(records), dtype=bool))
