@@ -14,6 +14,7 @@ from tasks.kinds import column_types, columns, user_rows
 from tasks.kinds.models.machine_errors import chain, is_of_the_machine
 from tasks.protocol.batch import ROW
 from tasks.protocol.ids import are_in, distinct
+from tasks.ray_job import gaps
 
 Function = Callable[[pa.Table], pa.Table]
 RUST_PANIC = "PanicException"
@@ -30,10 +31,15 @@ class Outcome:
     """Guilty rows by id."""
 
 
-def call_with_blame(function: Function, rows: pa.Table) -> Outcome:
+def call_with_blame(function: Function, rows: pa.Table, *, is_part: bool = False) -> Outcome:
     """Call a function; where it raises a data error, split until the guilty row is alone.
 
     A row is guilty when it fails alone, twice. The children of one row share its fate.
+
+    Args:
+        function: over rows.
+        rows: to call it with.
+        is_part: whether these are part of what failed.
 
     Raises:
         UserCodeBroke: a column came back with types that do not go together.
@@ -50,10 +56,13 @@ def call_with_blame(function: Function, rows: pa.Table) -> Outcome:
     if first is not None:
         return last_chance(function, rows, int(ids[0]), first)
     middle = int(starts[len(starts) // 2])
-    halves = [rows.slice(0, middle), rows.slice(middle)]
-    outcomes = [call_with_blame(function, half) for half in halves]
+    parts = [] if is_part else gaps.apart(rows)
+    halves = parts or [rows.slice(0, middle), rows.slice(middle)]
+    outcomes = [call_with_blame(function, half, is_part=True) for half in halves]
     tables = [outcome.rows for outcome in outcomes if outcome.rows is not None]
     together = concatenated(tables) if tables else None
+    if parts and len(tables) > 1:
+        together = gaps.in_order(together, ids)
     return Outcome(together, outcomes[0].failed | outcomes[1].failed)
 
 

@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -177,9 +177,10 @@ class StageAdapter:
                     raise  # Ray ends the process, as on a node that is taken away
                 where = batch.where(int(rows[ROW][0].as_py()))
                 raise stage_error(error).locate(self.stage, *where) from error
+            failed = firsts(rows, outcome.failed)
             rejected += [
-                rejection(self.stage, rows, batch, row_id, error)
-                for row_id, error in outcome.failed.items()
+                rejection(self.stage, row, batch, outcome.failed[row_id])
+                for row_id, row in failed.items()
             ]
             rows = rows.slice(0, 0) if outcome.rows is None else outcome.rows
         settled = rows[ROW].to_numpy()
@@ -191,20 +192,29 @@ class StageAdapter:
         return RowBatch(rows=rows, rejected=tuple(rejected), filtered=filtered)
 
 
-def rejection(
-    stage: str, rows: pa.Table, batch: RowBatch, row_id: int, error: Exception
-) -> Rejection:
+def firsts(rows: pa.Table, wanted: Collection[int]) -> dict[int, pa.Table]:
+    """Of each id, the first row; all looked for at once, of which there may be thousands."""
+    if not wanted:
+        return {}
+    ids = rows[ROW].to_numpy()
+    places = np.flatnonzero(are_in(distinct(as_ids(wanted)), ids))
+    found, first = np.unique(ids[places], return_index=True)
+    each = zip(found.tolist(), places[first].tolist(), strict=True)
+    return {row_id: rows.slice(at, 1) for row_id, at in each}
+
+
+def rejection(stage: str, row: pa.Table, batch: RowBatch, error: Exception) -> Rejection:
     """A row set aside, with what it was and why."""
-    at = int(np.flatnonzero(rows[ROW].to_numpy() == row_id)[0])
-    source, row = batch.where(row_id)
+    row_id = int(row[ROW][0].as_py())
+    source, number = batch.where(row_id)
     return Rejection(
         id=row_id,
         source=source,
-        row=row,
+        row=number,
         stage=stage,
         error_type=type(error).__name__,
         error_message=reason_of(error),
-        input_json=as_json(rows.slice(at, 1)),
+        input_json=as_json(row),
     )
 
 

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -270,8 +269,8 @@ def a_stage_sets_rows_aside_for_any_error(patch: Patch) -> None:
             return whole(adapter, rows, batch)
         except StageFailed as error:
             rejected = [
-                stage_adapter.rejection(adapter.stage, rows, batch, row_id, error)
-                for row_id in dict.fromkeys(ids_of(rows))
+                stage_adapter.rejection(adapter.stage, row, batch, error)
+                for row in stage_adapter.firsts(rows, ids_of(rows)).values()
             ]
             return RowBatch(rows.slice(0, 0), tuple(rejected))
 
@@ -329,8 +328,8 @@ def the_first_row_is_blamed(patch: Patch) -> None:
 def one_row_of_a_batch_is_blamed(patch: Patch) -> None:
     whole = blame.call_with_blame
 
-    def broken(code: Function, rows: pa.Table) -> Outcome:
-        outcome = whole(code, rows)
+    def broken(code: Function, rows: pa.Table, **named: bool) -> Outcome:
+        outcome = whole(code, rows, **named)
         return replace(outcome, failed=dict(list(outcome.failed.items())[:1]))
 
     function(patch, whole, broken)
@@ -379,8 +378,8 @@ def any_error_amid_the_search_is_the_datas_fault(patch: Patch) -> None:
 def rows_lose_their_order_in_the_search(patch: Patch) -> None:
     whole = blame.call_with_blame
 
-    def broken(code: Function, rows: pa.Table) -> Outcome:
-        outcome = whole(code, rows)
+    def broken(code: Function, rows: pa.Table, **named: bool) -> Outcome:
+        outcome = whole(code, rows, **named)
         if not outcome.failed or outcome.rows is None:
             return outcome
         return replace(outcome, rows=outcome.rows.sort_by([(ROW, "descending")]))
@@ -389,12 +388,10 @@ def rows_lose_their_order_in_the_search(patch: Patch) -> None:
 
 
 def a_rejection_names_the_first_row(patch: Patch) -> None:
-    whole = stage_adapter.rejection
+    def broken(rows: pa.Table, wanted: dict[int, Exception]) -> dict[int, pa.Table]:
+        return {row_id: rows.slice(0, 1) for row_id in wanted}
 
-    def broken(stage: str, rows: pa.Table, batch: RowBatch, row_id: int, error: Any) -> Any:
-        return whole(stage, rows, batch, ids_of(rows)[0], error)
-
-    function(patch, whole, broken)
+    function(patch, stage_adapter.firsts, broken)
 
 
 # Rule 10: a guilty row fails twice.

@@ -45,12 +45,16 @@ def double(rows: pa.Table) -> pa.Table:
     return pa.table({"y": [2 * value for value in rows["x"].to_pylist()]})
 
 
-def failing_on(bad: set[int], calls: list[int]) -> Function:
+def as_they_are(rows: pa.Table) -> pa.Table:
+    return rows
+
+
+def failing_on(bad: set[int], calls: list[int], other: Function = double) -> Function:
     def function(rows: pa.Table) -> pa.Table:
         calls.append(len(rows))
         if bad & set(rows[ROW].to_pylist()):
             raise BadRow("bad row")
-        return double(rows)
+        return other(rows)
 
     return function
 
@@ -101,6 +105,40 @@ def test_a_guilty_row_costs_few_calls() -> None:
     calls: list[int] = []
     call_with_blame(failing_on({17}, calls), rows_of(list(range(64))))
     assert len(calls) <= 2 * 6 + 2
+
+
+@pytest.mark.parametrize("gap", [None, np.nan, -np.inf])
+def test_rows_with_a_gap_cost_few_calls_each(gap: float | None) -> None:
+    """They lie apart, each among others that are whole: two are not guilty, and rows stay."""
+    count, bad = 4096, {*range(5, 4096, 64)}
+    guilty = bad - {69, 133}
+    values = [gap if at in bad else float(at) for at in range(count)]
+    rows = pa.table({ROW: np.arange(count), "x": pa.array(values, pa.float64(), from_pandas=False)})
+    calls: list[int] = []
+    outcome = call_with_blame(failing_on(guilty, calls, as_they_are), rows)
+    assert {*outcome.failed} == guilty
+    assert outcome.rows is not None
+    assert outcome.rows[ROW].to_pylist() == [at for at in range(count) if at not in guilty]
+    assert len(calls) < 4 * len(guilty)
+
+
+def test_children_beside_a_gap_share_the_fate_of_their_row_and_stay_side_by_side() -> None:
+    ids = [row for row in range(64) for _ in range(1 + row % 3)]
+    x = [None if at % 10 == 3 else float(at) for at in range(len(ids))]
+    rows = pa.table({ROW: pa.array(ids, pa.int64()), "x": pa.array(x, pa.float64())})
+    seen: list[list[int]] = []
+
+    def function(given: pa.Table) -> pa.Table:
+        seen.append(given[ROW].to_pylist())
+        if 33 in seen[-1]:
+            raise BadRow("bad row")
+        return double(given.set_column(1, "x", given["x"].fill_null(0.0)))
+
+    outcome = call_with_blame(function, rows)
+    assert {*outcome.failed} == {33}
+    assert outcome.rows is not None
+    assert outcome.rows[ROW].to_pylist() == [row for row in ids if row != 33]
+    assert all(each.count(row) == 1 + row % 3 for each in seen for row in each)
 
 
 def test_what_a_failed_call_held_is_let_go_before_the_next() -> None:

@@ -117,17 +117,16 @@ class SklearnModel(FileModel):
 
     def predictor(self, placement: Placement) -> Function:
         """The estimator's method over frames or arrays."""
-        from threadpoolctl import threadpool_limits
-
         refuse_dtype(placement.dtype, self.own_precision)
         estimator = loading.load(self.local(), self.trusted, self.trust_pickle)
         names = calling.input_names(estimator, self.columns)
         calling.limit_threads(estimator, placement.num_threads)
         call = calling.naming_frames(self.method_of(estimator), estimator, names)
         self.check_order_of_labels(estimator)
+        threads = calling.Threads(placement.num_threads)
 
         def returned(rows: pa.Table) -> np.ndarray:
-            with threadpool_limits(placement.num_threads):
+            with threads.limited():
                 return calling.predicted(call, estimator, rows, names)
 
         def run(rows: pa.Table) -> pa.Table:

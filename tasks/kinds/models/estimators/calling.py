@@ -1,7 +1,9 @@
 """Gives an estimator its rows as it was trained on them; makes columns of what it returns."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from tasks.kinds.models.input_types import refuse_other_than_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
+    from threadpoolctl import ThreadpoolController
 
 
 Method = Callable[[Any], Any]
@@ -28,6 +31,25 @@ def limit_threads(estimator: Any, num_threads: int) -> None:
     """Give every part of an estimator that counts its own workers so many threads."""
     names = [name for name in estimator.get_params() if name.split("__")[-1] == "n_jobs"]
     estimator.set_params(**dict.fromkeys(names, num_threads))
+
+
+@dataclass
+class Threads:
+    """Bounds the threads of the libraries that a method of an estimator computes with."""
+
+    count: int
+    libraries: "ThreadpoolController | None" = None
+    """Those loaded by the first call: to look for them takes as long as to predict a thousand
+    rows."""
+
+    @contextmanager
+    def limited(self) -> Iterator[None]:
+        """For one call."""
+        from threadpoolctl import ThreadpoolController
+
+        with (self.libraries or ThreadpoolController()).limit(limits=self.count):
+            yield
+        self.libraries = self.libraries or ThreadpoolController()
 
 
 def input_names(estimator: Any, columns: list[str]) -> list[str]:
