@@ -15,6 +15,9 @@ ROWS = int(os.environ.get("ROWS", "100000000"))
 DONE_FRACTION = 0.1
 ROWS_PER_RECORD = 2_048
 ROWS_PER_FILE = 1_000_000
+FILTERED_ROWS = ROWS // 10
+ROWS_OF_NUMBERS = 500_000
+"""In a record, where they are small."""
 
 LAPS = """
 import json, resource, sys, time
@@ -124,7 +127,10 @@ from tasks.protocol.ids import ROW_BITS, IdRuns
 from tasks.protocol.plan_file import Shard, first_plan, shard_table
 from tasks.protocol.records import Record, StagedFile, from_json, to_json
 
-rows, per_file, per_record = (int(each) for each in sys.argv[1:])
+import numpy as np
+
+rows, per_file, per_record = (int(each) for each in sys.argv[1:4])
+is_filtered, random = sys.argv[4:] == ["filtered"], np.random.default_rng(0)
 shards = [Shard(0, f"bucket/in/{n:06d}.parquet", f"{n:032x}", 99, rows=per_file)
           for n in range(rows // per_file)]
 plan = first_plan(shard_table(shards), {})
@@ -135,12 +141,15 @@ def stored():
     for shard in range(rows // per_file):
         for first in range(0, per_file, per_record):
             number, stop = shard * per_file + first, min(per_file, first + per_record)
-            ids = IdRuns((((shard << ROW_BITS) + first, stop - first, 1),))
+            ids, filtered = IdRuns((((shard << ROW_BITS) + first, stop - first, 1),)), IdRuns()
+            if is_filtered:
+                all_ids, is_left = ids.ids(), random.random(stop - first) < 0.5
+                ids, filtered = IdRuns.of(all_ids[is_left]), IdRuns.of(all_ids[~is_left])
             ends = EndRuns(((shard, per_file, 1),)) if stop == per_file else EndRuns()
             files = (StagedFile(f"{number:032x}.parquet", ids, 1_000_000 + number),)
             seconds = {"read": 0.125, "preprocess": 0.25, "infer": 2.5, "write": 0.0625}
             yield to_json(Record(f"{number:020d}-{shard:012x}", plan.digest, "0" * 16, files,
-                                 ok=ids, ends=ends, seconds=seconds,
+                                 ok=ids, filtered=filtered, ends=ends, seconds=seconds,
                                  inferred_at=(1e9 + shard, 2e9 + shard)))
 
 
@@ -169,10 +178,14 @@ def measure(folder: Path) -> list[str]:
         f"{ROWS:,} rows in files of {ROWS_PER_FILE:,}, all of them done.",
         "",
         *table(ACCEPTING, "row", ROWS, ROWS_PER_FILE, ROWS_PER_RECORD),
+        "",
+        f"{FILTERED_ROWS:,} rows, of which a filter leaves each second one, at random.",
+        "",
+        *table(ACCEPTING, "row", FILTERED_ROWS, ROWS_PER_FILE, ROWS_OF_NUMBERS, "filtered"),
     ]
 
 
-def table(script: str, what: str, total: int, *more: int) -> list[str]:
+def table(script: str, what: str, total: int, *more: int | str) -> list[str]:
     """What the parts of a script took, in all and for each of so many."""
     command = [sys.executable, "-c", LAPS + script, *map(str, (total, *more))]
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout

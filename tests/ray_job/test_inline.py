@@ -130,13 +130,13 @@ def numbers(tmp_path: Path) -> Path:
 def test_a_step_works_on_a_batch_while_the_model_is_at_the_one_before(numbers: Path) -> None:
     step = {"kind": "python", "function": f"{__name__}:meet"}
     planned = whole_run(small(numbers, "Meets", steps=[step]))
-    assert len(planned.accepted().ok) == 200
+    assert planned.accepted().num_ok == 200
 
 
 def test_a_model_finds_an_event_loop_as_on_ray(numbers: Path) -> None:
     """There it is called in its process's main thread."""
     planned = whole_run(small(numbers, "HasLoop"))
-    assert len(planned.accepted().ok) == 200
+    assert planned.accepted().num_ok == 200
 
 
 def test_a_model_may_take_longer_to_load_than_a_row_to_move(numbers: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_model_may_take_longer_to_load_than_a_row_to_move(numbers: Path) -> No
     while (look := attempt.look()).result is None:
         assert not attempt.stall.lasts(look.progress), attempt.stall.error(look.progress)
         time.sleep(0.02)
-    assert len(planned.accepted().ok) == 200
+    assert planned.accepted().num_ok == 200
 
 
 def test_a_job_that_is_stopped_ends_within_the_call_it_is_in(numbers: Path) -> None:
@@ -226,7 +226,7 @@ def test_a_model_that_never_loads_keeps_no_other_job_from_its_own(
         until = time.monotonic() + LONG / 2
         while attempt.look().result is None and time.monotonic() < until:
             time.sleep(0.02)
-        assert len(planned.accepted().ok) == 200
+        assert planned.accepted().num_ok == 200
     finally:
         NeverLoads.goes_on.set()
 

@@ -43,7 +43,7 @@ def test_no_job_ends_since_its_storage_is_away_for_a_moment(
     refused = refuse(monkeypatch, call, name, seconds=1.0)
     planned = whole_run(small_spec(tmp_path, INLINE, seconds=0.5))
     assert refused
-    assert len(planned.accepted().ok) == ROWS
+    assert planned.accepted().num_ok == ROWS
     assert len(attempts_in(planned.storage, planned.run)) == 1
 
 
@@ -69,7 +69,7 @@ def test_a_job_that_is_done_ends_well_though_its_storage_is_away(
 
     monkeypatch.setattr(FsspecStorage, "write", write)
     planned = whole_run(small_spec(tmp_path, INLINE))
-    assert len(planned.accepted().ok) == ROWS
+    assert planned.accepted().num_ok == ROWS
 
 
 def test_what_a_replica_can_do_without_ends_none(
