@@ -3,6 +3,7 @@
 import pickle
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -363,3 +364,32 @@ def test_a_replica_takes_the_threads_it_was_given(tmp_path: Path) -> None:
     limit_threads(greedy, 2)
     assert greedy.n_jobs == 2
     assert predicted(saved(greedy, tmp_path / "m.skops"), FRAME) == greedy.predict(FRAME).tolist()
+
+
+def test_libraries_are_looked_for_twice_at_most_and_bound_in_each_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Once before any has loaded them, once after; also where each call fails."""
+    import threadpoolctl
+
+    looked: list[Any] = []
+
+    class Counted(threadpoolctl.ThreadpoolController):
+        def __init__(self) -> None:
+            looked.append(self)
+            super().__init__()
+
+    def bounds() -> set[int]:
+        return {each["num_threads"] for each in threadpoolctl.threadpool_info()}
+
+    logistic()  # what it computes with is loaded
+    before = bounds()
+    monkeypatch.setattr(threadpoolctl, "ThreadpoolController", Counted)
+    threads = calling.Threads(1)
+    for _ in range(5):
+        with suppress(ValueError), threads.limited():
+            found = {each["num_threads"] for each in looked[0].info()}
+            raise ValueError("contains NaN")
+        assert found == {1}
+    assert len(looked) == 2
+    assert bounds() == before

@@ -47,9 +47,11 @@ class Threads:
         """For one call."""
         from threadpoolctl import ThreadpoolController
 
-        with (self.libraries or ThreadpoolController()).limit(limits=self.count):
-            yield
-        self.libraries = self.libraries or ThreadpoolController()
+        try:
+            with (self.libraries or ThreadpoolController()).limit(limits=self.count):
+                yield
+        finally:
+            self.libraries = self.libraries or ThreadpoolController()
 
 
 def input_names(estimator: Any, columns: list[str]) -> list[str]:
