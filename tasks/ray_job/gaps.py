@@ -4,6 +4,8 @@ To halve it until each guilty row is alone takes some fifteen calls a row; apart
 where most of them are guilty, three.
 """
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,14 +21,15 @@ def apart(rows: pa.Table) -> list[pa.Table]:
     """
     ids = rows[ROW].to_numpy()
     odd = are_in(distinct(ids[have_gaps(rows)]), ids)
-    return [rows.filter(pa.array(each)) for each in (~odd, odd)] if 0 < odd.sum() < len(odd) else []
+    is_mixed = 0 < odd.sum() < len(odd)
+    return [taken(rows, np.flatnonzero(each)) for each in (~odd, odd)] if is_mixed else []
 
 
 def have_gaps(rows: pa.Table) -> Mask:
-    """Which rows have a gap in a column."""
+    """Which rows have a gap in a column that is not all empty."""
     found = np.zeros(len(rows), dtype=bool)
     for column in rows.columns:
-        if column.null_count:
+        if 0 < column.null_count < len(rows):
             found |= column.is_null().to_numpy()
         if pa.types.is_floating(column.type):
             found |= ~pc.is_finite(column).fill_null(True).to_numpy()
@@ -37,4 +40,14 @@ def in_order(returned: pa.Table, given: Ids) -> pa.Table:
     """Rows that came back from several calls, as their ids were given."""
     order = np.argsort(given, kind="stable")
     places = order[np.searchsorted(given, returned[ROW].to_numpy(), sorter=order)]
-    return returned.take(pa.array(np.argsort(places, kind="stable")))
+    return taken(returned, np.argsort(places, kind="stable"))
+
+
+def taken(rows: pa.Table, places: Ids) -> pa.Table:
+    """Rows at some places; of types that Arrow takes nothing from, such as views, in slices."""
+    try:
+        return rows.take(pa.array(places))
+    except pa.ArrowNotImplementedError:
+        bounds = [0, *(np.flatnonzero(np.diff(places) != 1) + 1).tolist(), len(places)]
+        runs = [(int(places[start]), stop - start) for start, stop in pairwise(bounds)]
+        return pa.concat_tables([rows.slice(*run) for run in runs])

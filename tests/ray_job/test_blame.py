@@ -13,6 +13,7 @@ import botocore.exceptions
 import httpx
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 import requests
 import urllib3
@@ -120,6 +121,30 @@ def test_rows_with_a_gap_cost_few_calls_each(gap: float | None) -> None:
     assert outcome.rows is not None
     assert outcome.rows[ROW].to_pylist() == [at for at in range(count) if at not in guilty]
     assert len(calls) < 4 * len(guilty)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(list("abcdefgh"), pa.string_view()),
+        pa.array([[each] for each in "abcdefgh"], pa.list_(pa.string_view())),
+        pc.run_end_encode(pa.array([1, 1, 1, 2, 2, 3, 3, 4])),
+        pa.array(list("aabbccdd")).dictionary_encode(),
+        pa.nulls(8),
+        pa.array([1, None, 2, 3, 4, 5, 6, 7], pa.decimal128(9, 2)),
+    ],
+    ids=lambda each: str(each.type),
+)
+def test_rows_with_a_gap_are_found_beside_columns_of_any_type(column: pa.Array) -> None:
+    x = [0.0, None, 2.0, None, 4.0, np.nan, 6.0, 7.0]
+    rows = pa.table({ROW: np.arange(8), "x": pa.array(x, from_pandas=False), "other": column})
+    calls: list[int] = []
+    outcome = call_with_blame(failing_on({3}, calls, as_they_are), rows)
+    assert {*outcome.failed} == {3}
+    assert outcome.rows is not None
+    assert outcome.rows[ROW].to_pylist() == [0, 1, 2, 4, 5, 6, 7]
+    expected = [each for at, each in enumerate(column.to_pylist()) if at != 3]
+    assert outcome.rows["other"].to_pylist() == expected
 
 
 def test_children_beside_a_gap_share_the_fate_of_their_row_and_stay_side_by_side() -> None:
