@@ -23,7 +23,7 @@ LINE_SCHEMA = pa.schema(
         ("staged", pa.string()),  # file: where it was staged, below the runs' folder
         ("rows", pa.int64()),
         ("size", pa.int64()),
-        ("ids", pa.string()),  # file: its rows in order, as JSON runs
+        ("ids", pa.string()),  # file: its rows in order, as IdRuns.as_json
         ("details", pa.string()),  # entry: JSON
     ]
 )
