@@ -8,7 +8,7 @@ these would be nearly as many as there are rows; then the steps from id to id ar
 
 import base64
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -100,6 +100,14 @@ class IdRuns:
         return cls(tuple(runs))
 
     @classmethod
+    def joined(cls, several: "Sequence[IdRuns]") -> "IdRuns":
+        """One sequence after the other."""
+        parts = [each for each in several if each]
+        if len(parts) > 1:
+            return cls.of(np.concatenate([each.ids() for each in parts]))
+        return parts[0] if parts else cls()
+
+    @classmethod
     def of_plain(cls, plain: str | Iterable[Iterable[int]]) -> "IdRuns":
         """Read what `plain` was."""
         if isinstance(plain, str):
@@ -130,12 +138,6 @@ class IdRuns:
         return np.concatenate(
             [first + step * np.arange(count, dtype=np.int64) for first, count, step in self.runs]
         )
-
-    def __add__(self, other: "IdRuns") -> "IdRuns":
-        """One sequence after the other."""
-        if not other:
-            return self
-        return IdRuns.of(np.concatenate([self.ids(), other.ids()])) if self else other
 
     def __len__(self) -> int:
         if self.packed:

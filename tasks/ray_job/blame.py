@@ -2,6 +2,7 @@
 
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain as chained
 
@@ -80,6 +81,8 @@ def concatenated(tables: list[pa.Table]) -> pa.Table:
     try:
         return pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as error:
+        with suppress(pa.ArrowException):
+            return pa.concat_tables(gaps.untyped(tables), promote_options="permissive")
         at, name = odd_one(tables)
         before = concatenated([each.select([name]) for each in having(name, tables[:at])])
         raise UserCodeBroke(

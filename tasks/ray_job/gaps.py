@@ -51,3 +51,22 @@ def taken(rows: pa.Table, places: Ids) -> pa.Table:
         bounds = [0, *(np.flatnonzero(np.diff(places) != 1) + 1).tolist(), len(places)]
         runs = [(int(places[start]), stop - start) for start, stop in pairwise(bounds)]
         return pa.concat_tables([rows.slice(*run) for run in runs])
+
+
+def untyped(tables: list[pa.Table]) -> list[pa.Table]:
+    """Tables whose columns of nothing but gaps have no type, where others have no numbers there.
+
+    Pandas makes floats of such a column, whatever it would hold.
+    """
+    kinds = [each for table in tables for each in table.schema]
+    others = {each.name for each in kinds if not pa.types.is_floating(each.type)}
+    return [without_type(table, others) for table in tables]
+
+
+def without_type(table: pa.Table, others: set[str]) -> pa.Table:
+    """A table whose columns of nothing but empty floats are of no type, if they are among some."""
+    for at, each in enumerate(table.schema):
+        may_be = each.name in others and pa.types.is_floating(each.type)
+        if may_be and pc.all(table[at].is_null(nan_is_null=True)).as_py():
+            table = table.set_column(at, each.name, pa.nulls(len(table)))
+    return table

@@ -57,7 +57,7 @@ class StageAdapter:
         Raises:
             BatchInferenceError: the job cannot go on; names stage, source and row.
         """
-        pending = replace(batch, rows=batch.rows.slice(0, 0))
+        pending, left_out = replace(batch, rows=batch.rows.slice(0, 0)), [batch.filtered]
         done: list[pa.Table] = []
         begun = emitted = time.monotonic()
         warm, size = self.runtimes.warm_up_seconds, 0
@@ -65,21 +65,20 @@ class StageAdapter:
             if len(outcome.rows):
                 done.append(outcome.rows)
                 size += outcome.rows.nbytes
-            pending = replace(
-                pending,
-                rejected=pending.rejected + outcome.rejected,
-                filtered=pending.filtered + outcome.filtered,
-            )
+            pending = replace(pending, rejected=pending.rejected + outcome.rejected)
+            left_out.append(outcome.filtered)
             now = time.monotonic()
             after_next = now - emitted + self.pace.next_seconds
             if after_next > EMIT_EVERY_SECONDS or size > BYTES_PER_PART:
+                pending = replace(pending, filtered=IdRuns.joined(left_out))
                 yield self.finish(pending, done, now - emitted - self.warmed_up_since(warm))
                 warm = self.runtimes.warm_up_seconds
                 pending = RowBatch(
                     rows=pending.rows, sources=batch.sources, first_rows=batch.first_rows
                 )
                 emitted = time.monotonic()
-                done, size = [], 0
+                done, left_out, size = [], [], 0
+        pending = replace(pending, filtered=IdRuns.joined(left_out))
         if emitted == begun or done or pending.rejected or pending.filtered:
             emitted += self.warmed_up_since(warm)
             yield self.finish(pending, done, time.monotonic() - emitted)

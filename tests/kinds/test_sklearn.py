@@ -366,10 +366,10 @@ def test_a_replica_takes_the_threads_it_was_given(tmp_path: Path) -> None:
     assert predicted(saved(greedy, tmp_path / "m.skops"), FRAME) == greedy.predict(FRAME).tolist()
 
 
-def test_libraries_are_looked_for_twice_at_most_and_bound_in_each_call(
+def test_libraries_are_looked_for_as_modules_are_loaded_and_bound_in_each_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Once before any has loaded them, once after; also where each call fails."""
+    """Also where each call fails."""
     import threadpoolctl
 
     looked: list[Any] = []
@@ -391,5 +391,9 @@ def test_libraries_are_looked_for_twice_at_most_and_bound_in_each_call(
             found = {each["num_threads"] for each in looked[0].info()}
             raise ValueError("contains NaN")
         assert found == {1}
-    assert len(looked) == 2
+    assert len(looked) == 1
     assert bounds() == before
+    monkeypatch.setitem(sys.modules, "more_libraries", sys)  # as code that imports in its call
+    with threads.limited():
+        assert {each["num_threads"] for each in looked[-1].info()} == {1}
+    assert threads.libraries is looked[-1] is not looked[0]

@@ -45,7 +45,10 @@ def test_runs_keep_any_sequence(ids: list[int]) -> None:
 
 @given(any_ids | near_ids, near_ids)
 def test_one_sequence_may_follow_another(one: list[int], other: list[int]) -> None:
-    assert (IdRuns.of(as_ids(one)) + IdRuns.of(as_ids(other))).ids().tolist() == [*one, *other]
+    parts = [IdRuns.of(as_ids(each)) for each in (one, other, one)]
+    assert IdRuns.joined(parts).ids().tolist() == [*one, *other, *one]
+    assert IdRuns.joined(parts[:1]) == parts[0]
+    assert IdRuns.joined([]) == IdRuns()
 
 
 def test_what_a_filter_leaves_takes_a_few_bits_a_row() -> None:

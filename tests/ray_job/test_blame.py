@@ -147,6 +147,25 @@ def test_rows_with_a_gap_are_found_beside_columns_of_any_type(column: pa.Array) 
     assert outcome.rows["other"].to_pylist() == expected
 
 
+def test_what_is_made_of_gaps_alone_need_not_go_with_the_rest() -> None:
+    """As of pandas: floats where nothing is there, beside texts."""
+    x = [None if at % 4 == 2 else float(at) for at in range(64)]
+
+    def said(rows: pa.Table) -> pa.Table:
+        if 7.0 in rows["x"].to_pylist():
+            raise BadRow("seven")
+        frame = rows.to_pandas()
+        frame["said"] = frame["x"].map(lambda each: np.nan if each != each else f"c{each:.0f}")
+        return pa.Table.from_pandas(frame[[ROW, "said"]], preserve_index=False)
+
+    rows = pa.table({ROW: np.arange(64), "x": pa.array(x, pa.float64())})
+    outcome = call_with_blame(said, rows)
+    assert {*outcome.failed} == {7}
+    assert outcome.rows is not None
+    expected = [None if at % 4 == 2 else f"c{at}" for at in range(64) if at != 7]
+    assert outcome.rows["said"].to_pylist() == expected
+
+
 def test_children_beside_a_gap_share_the_fate_of_their_row_and_stay_side_by_side() -> None:
     ids = [row for row in range(64) for _ in range(1 + row % 3)]
     x = [None if at % 10 == 3 else float(at) for at in range(len(ids))]

@@ -1,6 +1,7 @@
 """Gives an estimator its rows as it was trained on them; makes columns of what it returns."""
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,19 +40,19 @@ class Threads:
 
     count: int
     libraries: "ThreadpoolController | None" = None
-    """Those loaded by the first call: to look for them takes as long as to predict a thousand
-    rows."""
+    """To look for them takes as long as to predict thousands of rows."""
+    modules: int = 0
+    """Loaded by then: others may bring more libraries."""
 
     @contextmanager
     def limited(self) -> Iterator[None]:
         """For one call."""
         from threadpoolctl import ThreadpoolController
 
-        try:
-            with (self.libraries or ThreadpoolController()).limit(limits=self.count):
-                yield
-        finally:
-            self.libraries = self.libraries or ThreadpoolController()
+        if self.libraries is None or self.modules != len(sys.modules):
+            self.libraries, self.modules = ThreadpoolController(), len(sys.modules)
+        with self.libraries.limit(limits=self.count):
+            yield
 
 
 def input_names(estimator: Any, columns: list[str]) -> list[str]:
