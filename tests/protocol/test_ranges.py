@@ -72,6 +72,13 @@ def test_runs_of_any_step_are_the_rows_that_they_name(step: int) -> None:
     check(IdRanges.of([(run,)]), set(run.ids().tolist()))
 
 
+def test_no_range_reaches_beyond_its_shard_whatever_gaps_there_are() -> None:
+    last = row_id(0, MAX_ROWS - 1)
+    rows = [row_id(0, 3), row_id(0, 7), last - 1, last, last + 1, last + 2, row_id(1, 9)]
+    check(ranges(rows), {*rows})
+    assert len(ranges(rows).starts) == 5
+
+
 def test_a_billion_consecutive_rows_are_one_range() -> None:
     records = [(IdRuns(((at, 10**6, 1),)),) for at in range(0, 10**9, 10**6)]
     found = IdRanges.of(records)

@@ -114,7 +114,8 @@ def test_rows_with_a_gap_cost_few_calls_each(gap: float | None) -> None:
     count, bad = 4096, {*range(5, 4096, 64)}
     guilty = bad - {69, 133}
     values = [gap if at in bad else float(at) for at in range(count)]
-    rows = pa.table({ROW: np.arange(count), "x": pa.array(values, pa.float64(), from_pandas=False)})
+    x = pa.array(values, pa.float64(), from_pandas=False)
+    rows = pa.table({ROW: np.arange(count), "x": x, "never": pa.nulls(count, pa.string())})
     calls: list[int] = []
     outcome = call_with_blame(failing_on(guilty, calls, as_they_are), rows)
     assert {*outcome.failed} == guilty

@@ -16,6 +16,7 @@ from tasks.errors import StageFailed, UserCodeBroke
 from tasks.kinds.column_types import AUDIO, MEDIA
 from tasks.kinds.models.runtimes.runtime_used import RuntimeLog
 from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd
+from tasks.protocol.ids import IdRuns, as_ids
 from tasks.ray_job import stage_adapter
 from tasks.ray_job.adaptive_batching import Pace
 from tasks.ray_job.blame import Function
@@ -57,10 +58,10 @@ def check_conservation(ids: list[int], size: int | None) -> None:
     outs = list(adapter(batch_of(ids)))
     ok = [each for out in outs for each in out.ids.tolist()]
     rejected = {each.id for out in outs for each in out.rejected}
-    filtered = {each for out in outs for each in out.filtered.ids().tolist()}
+    filtered = [each for out in outs for each in out.filtered.ids().tolist()]
     assert rejected == {each for each in ids if each % 5 == 0}
-    assert filtered == {each for each in ids if each % 3 == 0 and each % 5}
-    assert set(ok) == set(ids) - rejected - filtered
+    assert filtered == [each for each in ids if each % 3 == 0 and each % 5]
+    assert set(ok) == {*ids}.difference(rejected, filtered)
     assert [end for out in outs for end in out.ends] == [ShardEnd(0, len(ids))]
     for each in set(ok):
         holders = [out for out in outs if each in out.ids.tolist()]
@@ -179,11 +180,13 @@ def test_outcomes_of_earlier_stages_are_kept_once(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(stage_adapter, "EMIT_EVERY_SECONDS", 0.0)
     before = Rejection(99, "/in/a.csv", 99, "read", "ValueError", "ragged", "")
     given_batch = batch_of(list(range(4)))
-    batch = RowBatch(given_batch.rows, rejected=(before,), ends=given_batch.ends)
+    earlier = IdRuns.of(as_ids([77, 78, 81]))
+    batch = RowBatch(given_batch.rows, (before,), earlier, ends=given_batch.ends)
     outs = list(
         StageAdapter("infer", (lambda rows: rows,), pace=Pace.fixed(2), cuts_itself=False)(batch)
     )
     assert [each for out in outs for each in out.rejected] == [before]
+    assert [out.filtered for out in outs] == [earlier, IdRuns()]
     assert [end for out in outs for end in out.ends] == [ShardEnd(0, 4)]
 
 
