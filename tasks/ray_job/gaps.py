@@ -54,7 +54,7 @@ def taken(rows: pa.Table, places: Ids) -> pa.Table:
 
 
 def untyped(tables: list[pa.Table]) -> list[pa.Table]:
-    """Tables whose columns of nothing but gaps have no type, where others have no numbers there.
+    """Tables whose columns of nothing but gaps have no type, where others have more than floats.
 
     Pandas makes floats of such a column, whatever it would hold.
     """
