@@ -59,7 +59,7 @@ ROWS: dict[str, Callable[[Path], list[str]]] = {
     "cores_texts": partial(cores.measure, workload="texts"),
 }
 WORKLOADS = (
-    *("tabular", "rides", "texts", "generation", "images"),
+    *("tabular", "rides", "offers", "texts", "generation", "images"),
     *("cnn", "cnn_openvino", "image_embedding"),
 )
 ON_GPU = ("gpu_images", "gpu_texts", "gpu_generation")

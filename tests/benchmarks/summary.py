@@ -19,6 +19,7 @@ WORK = {
     "cnn_openvino": "ResNet-50 over photos, `runtime: openvino`",
     "image_embedding": "image embedding",
     "tabular": "trees over taxi rides",
+    "offers": "trees over three offers for each of half the taxi rides",
     "rides": "next to nothing with taxi rides",
     "gpu_images": "ViT-large over photos, on a GPU",
     "gpu_texts": "text embedding by BERT-base, on a GPU",

@@ -1,5 +1,7 @@
 """Daft, native or on Ray: the same trees over Arrow batches."""
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
@@ -8,8 +10,8 @@ from tests.benchmarks.script import Arguments, arguments
 from tests.benchmarks.workloads.tabular import FEATURES, KEY
 
 
-def main(given: Arguments) -> None:
-    """Read what is needed, predict, write."""
+def trees_of(given: Arguments) -> Any:
+    """The model over columns, where its options say."""
     import daft
 
     if given.knobs["ray"]:
@@ -34,7 +36,14 @@ def main(given: Arguments) -> None:
             numbers = np.stack([each.to_arrow().to_numpy() for each in columns], 1, dtype="f4")
             return self.model.inplace_predict(numbers)
 
-    trees = Trees(str(given.weights), given.knobs["threads"], str(given.clocks))
+    return Trees(str(given.weights), given.knobs["threads"], str(given.clocks))
+
+
+def main(given: Arguments) -> None:
+    """Read what is needed, predict, write."""
+    import daft
+
+    trees = trees_of(given)
     rides = daft.read_parquet(f"{given.inputs}/*.parquet")
     made = trees.predict(*[daft.col(name) for name in FEATURES])
     rides.select(KEY, made.alias("prediction")).write_parquet(str(given.output))

@@ -18,6 +18,8 @@ GRID = {
 class Trees:
     """The model over Arrow batches."""
 
+    KEPT: tuple[str, ...] = (KEY,)
+
     def __init__(self, weights: str, threads: int, clocks: str) -> None:
         import xgboost
 
@@ -29,11 +31,12 @@ class Trees:
         return self.clock.timed(self.predict, batch, len(batch))
 
     def predict(self, batch: pa.Table) -> pa.Table:
-        """Predictions, and the ride that each is of."""
+        """Predictions, and what is kept beside each."""
         numbers = np.empty((len(batch), len(FEATURES)), np.float32)
         for at, name in enumerate(FEATURES):
             numbers[:, at] = batch[name].to_numpy()
-        return pa.table({KEY: batch[KEY], "prediction": self.model.inplace_predict(numbers)})
+        made = {"prediction": self.model.inplace_predict(numbers)}
+        return pa.table({**{name: batch[name] for name in self.KEPT}, **made})
 
 
 def main(given: Arguments) -> None:
