@@ -181,7 +181,8 @@ def keeping_rows(function: Function, rows: pa.Table) -> pa.Table:
     ids, given = user_rows.row_ids(returned), rows[ROW].to_numpy()
     if np.array_equal(ids, given) and returned[ROW].type == pa.int64():
         return returned
-    unknown = distinct(ids[~are_in(np.sort(given, kind="stable"), ids)])
+    there = distinct(ids)
+    unknown = there[~are_in(np.sort(given, kind="stable"), there)]
     if len(unknown):
         raise UserCodeBroke(f"__row came back with ids that were not given: {unknown[:3].tolist()}")
     return grouped(returned.set_column(returned.column_names.index(ROW), ROW, pa.array(ids)))

@@ -231,14 +231,17 @@ def partitioned(
     if not rest.num_columns:  # such a file has no rows either
         problem = "leaves no column for the files: keep another one, as by sink.keep_columns"
         raise InvalidSpec.at(field, by, problem)
+    # Taken at once: each time, Arrow would make one chunk of a column's many.
+    rest = rest.take(pa.array(np.concatenate([at for _, at in groups]))) if groups else rest
+    starts = np.cumsum([0, *(len(at) for _, at in groups)]).tolist()
     return [
         Part(
-            encode(rest.take(pa.array(at))),
+            encode(rest.slice(start, len(at))),
             suffix,
             ids[at],
             "".join(map(hive_folder, by, values)),
         )
-        for values, at in groups
+        for start, (values, at) in zip(starts, groups, strict=False)
     ]
 
 
@@ -260,12 +263,25 @@ def refuse_long(output: str, partition: str) -> None:
 
 
 def group_rows(keys: pa.Table) -> list[tuple[list[object], npt.NDArray[np.int64]]]:
-    """Each combination of values with the rows that have it; each row is in one group.
+    """Each combination of values with the rows that have it, in order; each row is in one group.
 
     To look for rows equal to a value would find none for NaN, and -0.0 twice.
     """
-    # By number, since Arrow takes some names, such as "a.b" or "../a", for paths.
-    names = [str(number) for number in range(keys.num_columns)]
-    numbered = keys.rename_columns(names).append_column("row", pa.array(np.arange(len(keys))))
-    groups = numbered.group_by(names, use_threads=False).aggregate([("row", "list")]).to_pylist()
-    return [([each[n] for n in names], np.sort(each["row_list"])) for each in groups]
+    codes = np.zeros(len(keys), dtype=np.int64)
+    for column in keys.columns:
+        number = int(codes.max(initial=0)) + 1
+        codes = codes_of(pa.chunked_array([codes_of(column) * number + codes]))
+    few = len(codes) and codes.max() <= np.iinfo(np.uint16).max  # which NumPy sorts by counting
+    order = np.argsort(codes.astype(np.uint16) if few else codes, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(order) else []
+    firsts = keys.take(pa.array([rows[0] for rows in groups], pa.int64()))
+    values = zip(*(column.to_pylist() for column in firsts.columns), strict=True)
+    return [([*each], rows) for each, rows in zip(values, groups, strict=True)]
+
+
+def codes_of(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """Each value as a number, from 0 on as they first appear."""
+    if pa.types.is_dictionary(column.type):  # each chunk may have one of its own, with nulls
+        column = column.cast(column.type.value_type)
+    encoded = column.dictionary_encode(null_encoding="encode")
+    return np.concatenate([np.zeros(0, np.int64), *(each.indices for each in encoded.chunks)])

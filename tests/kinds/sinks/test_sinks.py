@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec, SchemaMismatch
 from tasks.kinds.sinks import CsvSink, DeltaSink, JsonlSink, LanceSink, ParquetSink, Sink
+from tasks.kinds.sinks.sink import group_rows
 from tasks.protocol.ids import as_ids
 
 SINKS: list[Sink] = [
@@ -203,6 +204,37 @@ def test_a_folder_that_no_file_can_be_moved_into_is_refused(
         return
     with pytest.raises(InvalidSpec, match=r"sink\.partition_by.* bytes of a name that may have"):
         sink.parts(rows, as_ids([0, 1]))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([0.0, -0.0, float("nan"), 1.5, None]),
+            st.sampled_from(["a", "", None]),
+            st.booleans(),
+        ),
+        max_size=12,
+    ),
+    st.integers(0, 12),
+    st.booleans(),
+)
+def test_rows_are_grouped_by_the_values_as_they_are(
+    rows: list[tuple[object, ...]], cut: int, has_categories: bool
+) -> None:
+    numbers, texts, truths = zip(*rows, strict=True) if rows else ((), (), ())
+    words = pa.array(texts, pa.string())
+    keys = pa.table(
+        {
+            "a.b": pa.array(numbers, pa.float64()),
+            "text": words.dictionary_encode() if has_categories else words,
+            "truth": pa.array(truths, pa.bool_()),
+        }
+    )
+    groups = dict[str, list[int]]()
+    for row, values in enumerate(rows):
+        groups.setdefault(repr(values), []).append(row)  # a NaN is no other one's equal
+    found = group_rows(pa.concat_tables([keys.slice(0, cut), keys.slice(cut)]))
+    assert [(repr(tuple(values)), at.tolist()) for values, at in found] == [*groups.items()]
 
 
 @pytest.mark.parametrize("name", ["key", "a.b", "a/../up", "row"])
