@@ -22,8 +22,17 @@ def to_numpy(rows: pa.Table) -> dict[str, np.ndarray]:
     Raises:
         ValueError: an image or sound cannot be decoded.
     """
+    return {name: writable(array) for name, array in to_numpy_read_only(rows).items()}
+
+
+def to_numpy_read_only(rows: pa.Table) -> dict[str, np.ndarray]:
+    """The same, but nobody may write into them.
+
+    Raises:
+        ValueError: an image or sound cannot be decoded.
+    """
     rows = decoded(rows)
-    return {name: writable(column_to_numpy(rows[name])) for name in rows.column_names}
+    return {name: column_to_numpy(rows[name]) for name in rows.column_names}
 
 
 def decoded(rows: pa.Table) -> pa.Table:

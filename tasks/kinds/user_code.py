@@ -28,6 +28,7 @@ from tasks.kinds.user_signatures import (
     source_signature,
 )
 from tasks.protocol.batch import RESERVED, ROW
+from tasks.protocol.ids import Ids
 
 BatchFormat = Literal["numpy", "pandas"]
 A_BATCH = (
@@ -61,6 +62,11 @@ TO_USER: dict[BatchFormat, Callable[[pa.Table], Any]] = {
     "numpy": columns.to_numpy,
     "pandas": columns.to_pandas,
 }
+AS_SENT: dict[BatchFormat, Callable[[pa.Table], Mapping[str, Any] | pd.DataFrame]] = {
+    "numpy": columns.to_numpy_read_only,
+    "pandas": columns.to_pandas,
+}
+"""The same, to be looked at alone."""
 
 
 def check_use(field: str, reference: str, init: Mapping[str, Any]) -> None:
@@ -223,35 +229,30 @@ def refuse_reserved(returned: pa.Table) -> None:
 def untouched(given: pa.Table, returned: Any, batch_format: BatchFormat) -> dict[str, Any]:
     """Columns that came back as user code got them, as they were given, by name.
 
-    They are compared with a second conversion: user code may write to what it was handed.
+    Where rows came back in another order, more than once or not all, these are told by their ids.
+    Columns are compared with a second conversion: user code may write to what it was handed.
     """
     if not isinstance(returned, (Mapping, pd.DataFrame)):
         return {}
     given = given.select([name for name in given.column_names if name in returned])
-    if not given.num_columns:
-        return {}
-    again = TO_USER[batch_format](given)
-    same = [name for name in given.column_names if alike(again[name], returned[name])]
-    if ROW in given.column_names and ROW not in same:
-        return untouched_in_order(given, again, returned)
-    return {name: given[name] for name in same}
-
-
-def untouched_in_order(given: pa.Table, again: Any, returned: Any) -> dict[str, Any]:
-    """The same where rows came back in another order, or not all of them."""
     try:
-        ids = user_rows.row_ids(user_rows.from_user({ROW: returned[ROW]}))
-        order = user_rows.positions(given[ROW].to_numpy(), ids)
+        order = order_of(given, returned)
     except UserCodeBroke:
         return {}  # the adapter says so; a step may leave out some children of a row
-    at = slice(None) if order is None else order
-    return {
-        name: given[name] if order is None else given[name].take(pa.array(order))
-        for name in given.column_names
-        if alike(column_at(again[name], at), returned[name])
-    }
+    if not given.num_columns:
+        return {}
+    back = given if order is None else given.take(pa.array(order))
+    sent = AS_SENT[batch_format](back)
+    return {name: back[name] for name in back.column_names if alike(sent[name], returned[name])}
 
 
-def column_at(column: Any, at: Any) -> Any:
-    """Some values of a column by their places."""
-    return column.iloc[at] if isinstance(column, pd.Series) else column[at]
+def order_of(given: pa.Table, returned: Mapping[str, Any] | pd.DataFrame) -> Ids | None:
+    """Where each row that came back lay among those given; None: all just as they were given.
+
+    Raises:
+        UserCodeBroke: ids are none, or were not given.
+    """
+    if ROW not in given.column_names:
+        return None
+    ids = user_rows.row_ids(user_rows.from_user({ROW: returned[ROW]}))
+    return user_rows.positions(given[ROW].to_numpy(), ids)

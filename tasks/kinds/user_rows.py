@@ -11,7 +11,7 @@ import pyarrow as pa
 from tasks.errors import UserCodeBroke
 from tasks.kinds.user_values import column_from_user, in_own_memory, needs_own_way
 from tasks.protocol.batch import ROW
-from tasks.protocol.ids import Ids
+from tasks.protocol.ids import Ids, are_in, distinct, starts
 
 
 def from_user(batch: Any, untouched: Mapping[str, pa.ChunkedArray] | None = None) -> pa.Table:
@@ -134,11 +134,11 @@ def positions(given: Ids, returned: Ids) -> Ids | None:
     """
     if np.array_equal(given, returned):
         return None
+    if np.all(given[1:] > given[:-1]) and np.all(returned[1:] >= returned[:-1]):
+        return ascending_positions(given, returned)
     order = np.argsort(given, kind="stable")
     first, counts = spans(given[order], returned)
-    if (counts == 0).any():
-        unknown = np.unique(returned[counts == 0])[:3].tolist()
-        raise UserCodeBroke(f"{ROW} came back with ids that were not given: {unknown}")
+    refuse_unknown(returned[counts == 0])
     back = np.argsort(returned, kind="stable")
     first_back, counts_back = spans(returned[back], returned)
     rank = np.empty(len(returned), dtype=np.int64)
@@ -153,6 +153,29 @@ def positions(given: Ids, returned: Ids) -> Ids | None:
         )
     result: Ids = order[first + np.where(several, rank, 0)]
     return result
+
+
+def ascending_positions(given: Ids, returned: Ids) -> Ids:
+    """The same where both ascend and each row was given once, as nearly always.
+
+    Raises:
+        UserCodeBroke: ids were not given.
+    """
+    first = starts(returned)
+    each = returned[first]
+    refuse_unknown(each[~are_in(given, each)])
+    return np.repeat(np.searchsorted(given, each), np.diff(np.append(first, len(returned))))
+
+
+def refuse_unknown(ids: Ids) -> None:
+    """Ids that came back and were not given.
+
+    Raises:
+        UserCodeBroke: names some.
+    """
+    if len(ids):
+        unknown = distinct(ids)[:3].tolist()
+        raise UserCodeBroke(f"{ROW} came back with ids that were not given: {unknown}")
 
 
 def spans(ordered: Ids, ids: Ids) -> tuple[Ids, Ids]:

@@ -61,7 +61,12 @@ def are_in(ordered: Ids, ids: Ids) -> Mask:
 def distinct(ids: Ids) -> Ids:
     """Each id once, ascending; NumPy's own way takes a hundred times as long where they ascend."""
     ids = np.sort(ids, kind="stable")
-    return ids[np.append(True, ids[1:] != ids[:-1])] if len(ids) else ids
+    return ids[starts(ids)]
+
+
+def starts(ids: Ids) -> Ids:
+    """Where an id stands that is not the one before it."""
+    return np.flatnonzero(np.append(True, ids[1:] != ids[:-1])[: len(ids)])
 
 
 def as_ids(values: Iterable[int]) -> Ids:
