@@ -1,7 +1,7 @@
 """Values that came back as they were: the quick ways say what looking at each one says."""
 
-from decimal import Decimal
 from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
