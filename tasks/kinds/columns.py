@@ -22,7 +22,9 @@ def to_numpy(rows: pa.Table) -> dict[str, np.ndarray]:
     Raises:
         ValueError: an image or sound cannot be decoded.
     """
-    return {name: writable(array) for name, array in to_numpy_read_only(rows).items()}
+    texts = {each.name for each in rows.schema if is_text(each.type)}  # Python's own objects
+    arrays = to_numpy_read_only(rows)
+    return {name: arrays[name] if name in texts else writable(arrays[name]) for name in arrays}
 
 
 def to_numpy_read_only(rows: pa.Table) -> dict[str, np.ndarray]:

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import Signature
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds import columns, user_modules, user_rows
 from tasks.kinds.python_source import parsed
 from tasks.kinds.secret_names import shown_at
-from tasks.kinds.unchanged_values import alike
+from tasks.kinds.user_batches import TO_USER, BatchFormat, texts_in, untouched
 from tasks.kinds.user_signatures import (
     Definition,
     definition_in,
@@ -28,9 +28,7 @@ from tasks.kinds.user_signatures import (
     source_signature,
 )
 from tasks.protocol.batch import RESERVED, ROW
-from tasks.protocol.ids import Ids
 
-BatchFormat = Literal["numpy", "pandas"]
 A_BATCH = (
     "the code gets a batch of rows, each column of which holds the values of all of them; what was "
     "written for one row, as Ray's map calls it, goes over them in a loop"
@@ -58,15 +56,6 @@ def as_in_json(given: Any) -> Any:
 
 Init = Annotated[dict[str, Any], AfterValidator(as_in_json)]
 """Arguments of code of the user's."""
-TO_USER: dict[BatchFormat, Callable[[pa.Table], Any]] = {
-    "numpy": columns.to_numpy,
-    "pandas": columns.to_pandas,
-}
-AS_SENT: dict[BatchFormat, Callable[[pa.Table], Mapping[str, Any] | pd.DataFrame]] = {
-    "numpy": columns.to_numpy_read_only,
-    "pandas": columns.to_pandas,
-}
-"""The same, to be looked at alone."""
 
 
 def check_use(field: str, reference: str, init: Mapping[str, Any]) -> None:
@@ -200,7 +189,9 @@ def call(
     wanted = columns.visible(rows)
     given = rows.select([ROW, *wanted] if with_row_ids else wanted)
     try:
-        returned = function(TO_USER[batch_format](given))
+        batch = TO_USER[batch_format](given)
+        texts = texts_in(given, batch)
+        returned = function(batch)
     except KeyError as error:
         if error.args[:1] and error.args[0] in given.column_names:
             raise
@@ -210,7 +201,8 @@ def call(
         if not isinstance(error.obj, (np.ndarray, pd.Series)):
             raise
         raise AttributeError(f"{error}: {A_BATCH}") from error
-    table = user_rows.from_user(returned, untouched(given, returned, batch_format))
+    same = untouched(given, texts, returned, batch_format)
+    table = user_rows.from_user(returned, same)
     refuse_reserved(table)
     return table
 
@@ -224,35 +216,3 @@ def refuse_reserved(returned: pa.Table) -> None:
     taken = [name for name in returned.column_names if name.startswith(RESERVED) and name != ROW]
     if taken:
         raise UserCodeBroke(f"it returned the columns {taken}: names with __ are reserved")
-
-
-def untouched(given: pa.Table, returned: Any, batch_format: BatchFormat) -> dict[str, Any]:
-    """Columns that came back as user code got them, as they were given, by name.
-
-    Where rows came back in another order, more than once or not all, these are told by their ids.
-    Columns are compared with a second conversion: user code may write to what it was handed.
-    """
-    if not isinstance(returned, (Mapping, pd.DataFrame)):
-        return {}
-    given = given.select([name for name in given.column_names if name in returned])
-    try:
-        order = order_of(given, returned)
-    except UserCodeBroke:
-        return {}  # the adapter says so; a step may leave out some children of a row
-    if not given.num_columns:
-        return {}
-    back = given if order is None else given.take(pa.array(order))
-    sent = AS_SENT[batch_format](back)
-    return {name: back[name] for name in back.column_names if alike(sent[name], returned[name])}
-
-
-def order_of(given: pa.Table, returned: Mapping[str, Any] | pd.DataFrame) -> Ids | None:
-    """Where each row that came back lay among those given; None: all just as they were given.
-
-    Raises:
-        UserCodeBroke: ids are none, or were not given.
-    """
-    if ROW not in given.column_names:
-        return None
-    ids = user_rows.row_ids(user_rows.from_user({ROW: returned[ROW]}))
-    return user_rows.positions(given[ROW].to_numpy(), ids)

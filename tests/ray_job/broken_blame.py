@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from tasks.errors import BatchInferenceError, ErrorBudgetExceeded, StageFailed, UserCodeBroke
-from tasks.kinds import columns, user_code, user_rows
+from tasks.kinds import columns, user_batches, user_code, user_rows
 from tasks.kinds.models import machine_errors
 from tasks.kinds.models import python as python_model
 from tasks.kinds.steps import python as python_step
@@ -136,7 +136,7 @@ def children_get_the_columns_of_the_last(patch: Patch) -> None:
 
 
 def input_columns_are_published_as_they_came_back(patch: Patch) -> None:
-    function(patch, user_code.untouched, lambda given, returned, batch_format: {})
+    function(patch, user_batches.untouched, lambda given, texts, returned, batch_format: {})
     function(patch, python_model.as_sent, lambda rows, returned, batch_format: returned)
 
 

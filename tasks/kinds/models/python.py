@@ -11,6 +11,7 @@ from tasks.errors import UserCodeBroke
 from tasks.kinds import columns, user_code, user_rows
 from tasks.kinds.models.file_model import FileModel
 from tasks.kinds.models.model import Function, Media, Model, Placement, refuse_dtype
+from tasks.kinds.user_batches import TO_USER, BatchFormat
 from tasks.protocol.batch import ROW
 
 
@@ -40,7 +41,7 @@ class PythonModel(Model):
         "with other content they are another model, as your code is when it changes. Relative to "
         "the spec's file; code that is to open them gets their paths in init.",
     )
-    batch_format: user_code.BatchFormat = Field(
+    batch_format: BatchFormat = Field(
         default="numpy",
         description="What a batch is: a dict of NumPy arrays, or a pandas frame. In both an empty "
         "value turns its column's whole numbers into floats, which lack digits above 2^53, and "
@@ -113,7 +114,7 @@ class PythonModel(Model):
         return predict
 
 
-def as_sent(rows: pa.Table, returned: pa.Table, batch_format: user_code.BatchFormat) -> pa.Table:
+def as_sent(rows: pa.Table, returned: pa.Table, batch_format: BatchFormat) -> pa.Table:
     """What a model returned, with the input columns in it as they were read.
 
     They must be what was sent: rows may have been reordered.
@@ -136,15 +137,13 @@ def as_sent(rows: pa.Table, returned: pa.Table, batch_format: user_code.BatchFor
     return pa.table([values for _, values in found.values()], schema=fields)
 
 
-def came_back(
-    sent: pa.Table, returned: pa.ChunkedArray, batch_format: user_code.BatchFormat
-) -> bool:
+def came_back(sent: pa.Table, returned: pa.ChunkedArray, batch_format: BatchFormat) -> bool:
     """Whether a column came back as it was sent, or as it is once user code's format was it."""
     (column,) = sent.columns
     if columns.same_values(column, returned):
         return True
     try:
-        there_and_back = user_rows.from_user(user_code.TO_USER[batch_format](sent))
+        there_and_back = user_rows.from_user(TO_USER[batch_format](sent))
     except TypeError:
         return False  # it has no way back, so what came back is something else
     return columns.same_values(there_and_back.column(0), returned)

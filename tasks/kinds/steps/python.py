@@ -9,6 +9,7 @@ from tasks.errors import UserCodeBroke
 from tasks.kinds import columns, user_code
 from tasks.kinds.media import decode_media_columns, encode_untouched
 from tasks.kinds.steps.step import Function, Step
+from tasks.kinds.user_batches import BatchFormat
 from tasks.protocol.batch import ROW
 
 WITHOUT_ORDER = (
@@ -31,7 +32,7 @@ class PythonStep(Step):
     init: user_code.Init = Field(
         default={}, description="Arguments of the class, or of the function beside the batch."
     )
-    batch_format: user_code.BatchFormat = Field(
+    batch_format: BatchFormat = Field(
         default="numpy", description="What a batch is: a dict of NumPy arrays, or a pandas frame."
     )
     with_row_ids: bool = Field(

@@ -1,0 +1,75 @@
+"""What user code is handed of rows, and which of its columns come back untouched."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from tasks.errors import UserCodeBroke
+from tasks.kinds import columns, user_rows
+from tasks.kinds.column_types import is_text
+from tasks.kinds.unchanged_values import alike
+from tasks.protocol.batch import ROW
+from tasks.protocol.ids import Ids
+
+BatchFormat = Literal["numpy", "pandas"]
+TO_USER: dict[BatchFormat, Callable[[pa.Table], Any]] = {
+    "numpy": columns.to_numpy,
+    "pandas": columns.to_pandas,
+}
+AS_SENT: dict[BatchFormat, Callable[[pa.Table], Mapping[str, Any] | pd.DataFrame]] = {
+    "numpy": columns.to_numpy_read_only,
+    "pandas": columns.to_pandas,
+}
+"""The same, to be looked at alone."""
+
+
+def texts_in(given: pa.Table, batch: Any) -> dict[str, np.ndarray]:
+    """Columns of texts that are arrays of Python's own: these, since nobody can write to a text."""
+    names = [each.name for each in given.schema if is_text(each.type)]
+    return {name: batch[name].copy() for name in names if isinstance(batch[name], np.ndarray)}
+
+
+def untouched(
+    given: pa.Table, texts: Mapping[str, np.ndarray], returned: Any, batch_format: BatchFormat
+) -> dict[str, Any]:
+    """Columns that came back as user code got them, as they were given, by name.
+
+    Where rows came back in another order, more than once or not all, these are told by their ids.
+    Columns are compared with a second conversion: user code may write to what it was handed.
+
+    Args:
+        given: the columns.
+        texts: what user code got of those of texts, which are compared as they are.
+        returned: what came back.
+        batch_format: of it.
+    """
+    if not isinstance(returned, (Mapping, pd.DataFrame)):
+        return {}
+    given = given.select([name for name in given.column_names if name in returned])
+    try:
+        order = order_of(given, returned)
+    except UserCodeBroke:
+        return {}  # the adapter says so; a step may leave out some children of a row
+    if not given.num_columns:
+        return {}
+    back = given if order is None else given.take(pa.array(order))
+    others = back.drop_columns([name for name in back.column_names if name in texts])
+    sent = dict(AS_SENT[batch_format](others))
+    for name in set(texts) & set(back.column_names):
+        sent[name] = texts[name] if order is None else texts[name][order]
+    return {name: back[name] for name in back.column_names if alike(sent[name], returned[name])}
+
+
+def order_of(given: pa.Table, returned: Mapping[str, Any] | pd.DataFrame) -> Ids | None:
+    """Where each row that came back lay among those given; None: all just as they were given.
+
+    Raises:
+        UserCodeBroke: ids are none, or were not given.
+    """
+    if ROW not in given.column_names:
+        return None
+    ids = user_rows.row_ids(user_rows.from_user({ROW: returned[ROW]}))
+    return user_rows.positions(given[ROW].to_numpy(), ids)

@@ -1,0 +1,87 @@
+"""Which columns of a batch are found to have come back untouched."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from tasks.kinds import user_code
+from tasks.kinds.user_batches import TO_USER, BatchFormat, texts_in, untouched
+from tasks.protocol.batch import ROW
+
+ROWS = pa.table(
+    {
+        ROW: [3, 5, 9],
+        "text": pa.array(["a", None, "c"], pa.large_string()),
+        "kind": pa.array(["x", "y", "x"]).dictionary_encode(),
+        "number": pa.array([1.0, None, float("nan")], pa.float32()),
+        "tags": pa.array([["a"], [], ["b", "c"]], pa.list_(pa.large_string())),
+        "place": [{"x": 1}, None, {"x": 3}],
+    }
+)
+ALL = [*ROWS.column_names]
+
+
+def written_to(batch: Any) -> Any:
+    for name, value in (("text", "z"), ("number", 7.0)):
+        if isinstance(batch, pd.DataFrame):
+            batch.loc[0, name] = value
+        else:
+            batch[name][0] = value
+    return batch
+
+
+def twice(batch: Any) -> Any:
+    if isinstance(batch, pd.DataFrame):
+        return batch.loc[batch.index.repeat(2)]
+    return {name: np.repeat(values, 2) for name, values in batch.items()}
+
+
+def backwards(batch: Any) -> Any:
+    return (
+        batch[::-1] if isinstance(batch, pd.DataFrame) else {k: v[::-1] for k, v in batch.items()}
+    )
+
+
+def none_left(batch: Any) -> Any:
+    return batch[:0] if isinstance(batch, pd.DataFrame) else {k: v[:0] for k, v in batch.items()}
+
+
+def moved(batch: Any) -> Any:
+    return {**twice(batch), "text": np.array(["a", "a", "c", "c", None, None], dtype=object)}
+
+
+def without_ids(batch: Any) -> Any:
+    return {name: batch[name] for name in batch if name != ROW}
+
+
+@pytest.mark.parametrize("batch_format", ["numpy", "pandas"])
+@pytest.mark.parametrize(
+    ("code", "order", "changed"),
+    [
+        (lambda batch: batch, [0, 1, 2], set()),
+        (written_to, [0, 1, 2], {"text", "number"}),
+        (twice, [0, 0, 1, 1, 2, 2], set()),
+        (backwards, [2, 1, 0], set()),
+        (none_left, [], set()),
+        (moved, [0, 0, 1, 1, 2, 2], {"text"}),
+        (without_ids, [0, 1, 2], {ROW}),
+    ],
+)
+def test_columns_that_come_back_untouched_lose_nothing_of_their_type(
+    code: Any, order: list[int], changed: set[str], batch_format: BatchFormat
+) -> None:
+    if code is moved and batch_format == "pandas":
+        return  # its texts are no arrays
+    batch = TO_USER[batch_format](ROWS)
+    texts = texts_in(ROWS, batch)
+    same = untouched(ROWS, texts, code(batch), batch_format)
+    assert same.keys() == {*ALL} - changed
+    for name, column in same.items():
+        wanted = ROWS[name].take(pa.array(order, pa.int64()))
+        assert column.type == wanted.type
+        assert str(column.to_pylist()) == str(wanted.to_pylist())  # NaN is no NaN's equal
+    returned = user_code.call(code, ROWS, batch_format, with_row_ids=True)
+    assert len(returned) == len(order)
