@@ -1,6 +1,7 @@
 """Finds the row that breaks a function: only data errors reject rows, and only guilty ones."""
 
 import traceback
+from bisect import bisect_left
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from tasks.kinds.models.machine_errors import chain, is_of_the_machine
 from tasks.protocol.batch import ROW
 from tasks.protocol.ids import are_in, distinct
 from tasks.ray_job import gaps
+from tasks.ray_job.parents import num_parents, parent_starts
+from tasks.ray_job.part_size import PartSize
 
 Function = Callable[[pa.Table], pa.Table]
 RUST_PANIC = "PanicException"
@@ -32,39 +35,73 @@ class Outcome:
     """Guilty rows by id."""
 
 
-def call_with_blame(function: Function, rows: pa.Table, *, is_part: bool = False) -> Outcome:
-    """Call a function; where it raises a data error, split until the guilty row is alone.
+def call_with_blame(function: Function, rows: pa.Table) -> Outcome:
+    """Call a function; where it raises a data error, look for the guilty rows.
 
     A row is guilty when it fails alone, twice. The children of one row share its fate.
 
     Args:
         function: over rows.
         rows: to call it with.
-        is_part: whether these are part of what failed.
 
     Raises:
         UserCodeBroke: a column came back with types that do not go together.
         Exception: any error that is not the data's fault, as it is.
     """
+    returned, error = tried(function, rows)
+    if error is None:
+        return Outcome(returned, {})
+    if num_parents(rows) == 1:
+        return last_chance(function, rows, error)
+    parts = gaps.apart(rows)
+    if not parts:
+        return searched(function, rows, fail=True)
+    outcomes = [searched(function, part, fail=False) for part in parts]
+    tables = [outcome.rows for outcome in outcomes if outcome.rows is not None]
+    together = concatenated(tables) if tables else None
+    if len(tables) > 1:
+        together = gaps.in_order(together, rows[ROW].to_numpy())
+    return Outcome(together, outcomes[0].failed | outcomes[1].failed)
+
+
+def searched(function: Function, rows: pa.Table, *, fail: bool) -> Outcome:
+    """Call a function with rows in parts, until each guilty one was alone.
+
+    Args:
+        function: over rows.
+        rows: to call it with.
+        fail: whether it is known to fail with all of them.
+    """
+    starts = parent_starts(rows)
+    at, end = 0, len(starts) - 1
+    size = PartSize.of(end, fail=fail)
+    tables, failed = list[pa.Table](), dict[int, Exception]()
+    while at < end:
+        stop = min(at + size.rows, end)
+        part = rows.slice(int(starts[at]), int(starts[stop] - starts[at]))
+        returned, error = tried(function, part)
+        if error and stop - at > 1:
+            size.after_failure(at, stop)
+            continue
+        if error:
+            outcome = last_chance(function, part, error)
+            returned = outcome.rows
+            failed.update(outcome.failed)
+        if returned is not None:
+            tables.append(returned)
+        at = stop
+        size.after(at, found=error is not None)
+    return Outcome(concatenated(tables) if tables else None, failed)
+
+
+def tried(function: Function, rows: pa.Table) -> tuple[pa.Table | None, Exception | None]:
+    """What a function made of rows, or the data error that it raised."""
     try:
-        return Outcome(keeping_rows(function, rows), {})
+        return keeping_rows(function, rows), None
     except Exception as error:
         if not is_data_error(error):
             raise
-        ids = rows[ROW].to_numpy()
-        starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
-        first = forgetful(error) if len(starts) == 1 else None
-    if first is not None:
-        return last_chance(function, rows, int(ids[0]), first)
-    middle = int(starts[len(starts) // 2])
-    parts = [] if is_part else gaps.apart(rows)
-    halves = parts or [rows.slice(0, middle), rows.slice(middle)]
-    outcomes = [call_with_blame(function, half, is_part=True) for half in halves]
-    tables = [outcome.rows for outcome in outcomes if outcome.rows is not None]
-    together = concatenated(tables) if tables else None
-    if parts and len(tables) > 1:
-        together = gaps.in_order(together, ids)
-    return Outcome(together, outcomes[0].failed | outcomes[1].failed)
+        return None, forgetful(error)
 
 
 def concatenated(tables: list[pa.Table]) -> pa.Table:
@@ -115,14 +152,23 @@ def odd_one(tables: list[pa.Table]) -> tuple[int, str]:
 
     Types alone do not tell: whole numbers go with fractions while they are small.
     """
-    for at in range(1, len(tables)):
-        for name in tables[at].column_names:
-            columns_so_far = [each.select([name]) for each in having(name, tables[: at + 1])]
-            try:
-                pa.concat_tables(columns_so_far, promote_options="permissive")
-            except pa.ArrowException:
-                return at, name
-    raise ValueError("all tables go together")
+    at = bisect_left(range(1, len(tables) + 1), True, key=lambda n: bool(odd_columns(tables[:n])))
+    if at == len(tables):
+        raise ValueError("all tables go together")
+    return at, odd_columns(tables[: at + 1])[0]
+
+
+def odd_columns(tables: list[pa.Table]) -> list[str]:
+    """Columns that do not go together in some tables."""
+    odd = []
+    for name in dict.fromkeys(name for table in tables for name in table.column_names):
+        try:
+            pa.concat_tables(
+                [each.select([name]) for each in having(name, tables)], promote_options="permissive"
+            )
+        except pa.ArrowException:
+            odd.append(name)
+    return odd
 
 
 def having(name: str, tables: list[pa.Table]) -> list[pa.Table]:
@@ -130,14 +176,10 @@ def having(name: str, tables: list[pa.Table]) -> list[pa.Table]:
     return [each for each in tables if each.schema.get_all_field_indices(name)]
 
 
-def last_chance(function: Function, rows: pa.Table, row_id: int, first: Exception) -> Outcome:
+def last_chance(function: Function, rows: pa.Table, first: Exception) -> Outcome:
     """Try a row that failed alone once more."""
-    try:
-        return Outcome(keeping_rows(function, rows), {})
-    except Exception as error:
-        if not is_data_error(error):
-            raise
-        return Outcome(None, {row_id: first})
+    returned, error = tried(function, rows)
+    return Outcome(returned, {int(rows[ROW][0].as_py()): first} if error else {})
 
 
 def forgetful(error: Exception) -> Exception:

@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -58,27 +58,27 @@ class StageAdapter:
             BatchInferenceError: the job cannot go on; names stage, source and row.
         """
         pending, left_out = replace(batch, rows=batch.rows.slice(0, 0)), [batch.filtered]
-        done: list[pa.Table] = []
+        done, rejected = list[pa.Table](), [*batch.rejected]
         begun = emitted = time.monotonic()
         warm, size = self.runtimes.warm_up_seconds, 0
         for outcome in self.outcomes(batch):
             if len(outcome.rows):
                 done.append(outcome.rows)
                 size += outcome.rows.nbytes
-            pending = replace(pending, rejected=pending.rejected + outcome.rejected)
+            rejected += outcome.rejected
             left_out.append(outcome.filtered)
             now = time.monotonic()
             after_next = now - emitted + self.pace.next_seconds
             if after_next > EMIT_EVERY_SECONDS or size > BYTES_PER_PART:
-                pending = replace(pending, filtered=IdRuns.joined(left_out))
+                pending = with_gone(pending, rejected, left_out)
                 yield self.finish(pending, done, now - emitted - self.warmed_up_since(warm))
                 warm = self.runtimes.warm_up_seconds
                 pending = RowBatch(
                     rows=pending.rows, sources=batch.sources, first_rows=batch.first_rows
                 )
                 emitted = time.monotonic()
-                done, left_out, size = [], [], 0
-        pending = replace(pending, filtered=IdRuns.joined(left_out))
+                done, rejected, left_out, size = [], [], [], 0
+        pending = with_gone(pending, rejected, left_out)
         if emitted == begun or done or pending.rejected or pending.filtered:
             emitted += self.warmed_up_since(warm)
             yield self.finish(pending, done, time.monotonic() - emitted)
@@ -189,6 +189,13 @@ class StageAdapter:
         given = distinct(given)
         filtered = IdRuns.of(given[~are_in(settled, given)])
         return RowBatch(rows=rows, rejected=tuple(rejected), filtered=filtered)
+
+
+def with_gone(
+    batch: RowBatch, rejected: Iterable[Rejection], filtered: Sequence[IdRuns]
+) -> RowBatch:
+    """A batch with the rows that go no further, of all its parts."""
+    return replace(batch, rejected=tuple(rejected), filtered=IdRuns.joined(filtered))
 
 
 def firsts(rows: pa.Table, wanted: Collection[int]) -> dict[int, pa.Table]:

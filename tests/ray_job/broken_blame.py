@@ -328,8 +328,8 @@ def the_first_row_is_blamed(patch: Patch) -> None:
 def one_row_of_a_batch_is_blamed(patch: Patch) -> None:
     whole = blame.call_with_blame
 
-    def broken(code: Function, rows: pa.Table, **named: bool) -> Outcome:
-        outcome = whole(code, rows, **named)
+    def broken(code: Function, rows: pa.Table) -> Outcome:
+        outcome = whole(code, rows)
         return replace(outcome, failed=dict(list(outcome.failed.items())[:1]))
 
     function(patch, whole, broken)
@@ -341,7 +341,7 @@ def rows_are_tried_one_by_one(patch: Patch) -> None:
         outcome = Outcome(None, {})
         for start, end in pairwise(starts):
             parent = rows.slice(start, end - start)
-            outcome = both(outcome, blame.last_chance(code, parent, ids_of(parent)[0], error))
+            outcome = both(outcome, blame.last_chance(code, parent, error))
         return outcome
 
     where_a_batch_fails(patch, search)
@@ -350,7 +350,7 @@ def rows_are_tried_one_by_one(patch: Patch) -> None:
 def children_are_blamed_one_by_one(patch: Patch) -> None:
     def search(code: Function, rows: pa.Table, error: Exception) -> Outcome:
         if len(rows) == 1:
-            return blame.last_chance(code, rows, ids_of(rows)[0], error)
+            return blame.last_chance(code, rows, error)
         half = len(rows) // 2
         halves = (rows.slice(0, half), rows.slice(half))
         return both(*(blame.call_with_blame(code, each) for each in halves))
@@ -362,7 +362,7 @@ def any_error_amid_the_search_is_the_datas_fault(patch: Patch) -> None:
     def search(code: Function, rows: pa.Table, error: Exception) -> Outcome:
         starts = parents.parent_starts(rows).tolist()
         if len(starts) == 2:
-            return blame.last_chance(code, rows, ids_of(rows)[0], error)
+            return blame.last_chance(code, rows, error)
         middle = starts[len(starts) // 2]
         return both(part(code, rows.slice(0, middle)), part(code, rows.slice(middle)))
 
@@ -378,8 +378,8 @@ def any_error_amid_the_search_is_the_datas_fault(patch: Patch) -> None:
 def rows_lose_their_order_in_the_search(patch: Patch) -> None:
     whole = blame.call_with_blame
 
-    def broken(code: Function, rows: pa.Table, **named: bool) -> Outcome:
-        outcome = whole(code, rows, **named)
+    def broken(code: Function, rows: pa.Table) -> Outcome:
+        outcome = whole(code, rows)
         if not outcome.failed or outcome.rows is None:
             return outcome
         return replace(outcome, rows=outcome.rows.sort_by([(ROW, "descending")]))
@@ -398,17 +398,17 @@ def a_rejection_names_the_first_row(patch: Patch) -> None:
 
 
 def a_single_failure_is_enough(patch: Patch) -> None:
-    def broken(code: Function, rows: pa.Table, row_id: int, first: Exception) -> Outcome:
-        return Outcome(None, {row_id: first})
+    def broken(code: Function, rows: pa.Table, first: Exception) -> Outcome:
+        return Outcome(None, {ids_of(rows)[0]: first})
 
     function(patch, blame.last_chance, broken)
 
 
 def the_last_chance_ends_with_any_error(patch: Patch) -> None:
-    def broken(code: Function, rows: pa.Table, row_id: int, first: Exception) -> Outcome:
+    def broken(code: Function, rows: pa.Table, first: Exception) -> Outcome:
         try:
             return Outcome(blame.keeping_rows(code, rows), {})
         except Exception:
-            return Outcome(None, {row_id: first})
+            return Outcome(None, {ids_of(rows)[0]: first})
 
     function(patch, blame.last_chance, broken)

@@ -108,6 +108,40 @@ def test_a_guilty_row_costs_few_calls() -> None:
     assert len(calls) <= 2 * 6 + 2
 
 
+@pytest.mark.parametrize(("one_in", "calls_each"), [(500, 16), (100, 12), (10, 8), (2, 4), (1, 2)])
+def test_of_many_guilty_rows_each_costs_few_calls_and_the_others_are_handed_on_a_few_times(
+    one_in: int, calls_each: float
+) -> None:
+    """Halving the whole, level by level, took half as many again, and handed all on 13 times."""
+    count = 16_384
+    bad = {*np.flatnonzero(np.random.default_rng(0).random(count) < 1 / one_in).tolist()}
+    calls: list[int] = []
+    outcome = call_with_blame(failing_on(bad, calls, as_they_are), rows_of([*range(count)]))
+    assert {*outcome.failed} == bad
+    kept = outcome.rows[ROW].to_pylist() if outcome.rows is not None else []
+    assert kept == [at for at in range(count) if at not in bad]
+    assert len(calls) <= calls_each * len(bad) + 30
+    assert sum(calls) < 7 * count
+
+
+@pytest.mark.parametrize("most", [1, 8, 100])
+def test_rows_that_fail_only_together_are_handed_on_in_parts_that_do_not(most: int) -> None:
+    calls: list[int] = []
+
+    def function(rows: pa.Table) -> pa.Table:
+        calls.append(len(rows))
+        if len(rows) > most:
+            raise BadRow("too many")
+        return double(rows)
+
+    outcome = call_with_blame(function, rows_of([*range(4096)]))
+    assert outcome.failed == {}
+    assert outcome.rows is not None
+    assert outcome.rows[ROW].to_pylist() == [*range(4096)]
+    assert len(calls) < 2 * 4096 / most * 1.4
+    assert sum(calls) < 6 * 4096
+
+
 @pytest.mark.parametrize("gap", [None, np.nan, -np.inf])
 def test_rows_with_a_gap_cost_few_calls_each(gap: float | None) -> None:
     """They lie apart, each among others that are whole: two are not guilty, and rows stay."""

@@ -81,6 +81,24 @@ def test_children_of_an_earlier_stage_stay_together() -> None:
     assert sizes == [4, 2]
 
 
+def test_rows_set_aside_call_by_call_are_not_copied_at_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = 300_000
+    aside = tuple(Rejection(at, "a", at, "infer", "E", "bad", "{}") for at in range(rows))
+
+    def run(adapter: StageAdapter, part: pa.Table, batch: RowBatch) -> RowBatch:
+        first = part[ROW][0].as_py()
+        return RowBatch(part.slice(0, 0), rejected=aside[first : first + len(part)])
+
+    monkeypatch.setattr(StageAdapter, "run", run)
+    adapter = StageAdapter("infer", (), pace=Pace.fixed(10), cuts_itself=False)
+    begun = time.thread_time()
+    (out,) = adapter(batch_of(list(range(rows))))
+    assert out.rejected == aside
+    assert time.thread_time() - begun < 4.0  # it took 10 s
+
+
 def test_a_process_that_ray_ends_is_no_fault_of_the_code() -> None:
     def ended(rows: pa.Table) -> pa.Table:
         error = SystemExit(1)

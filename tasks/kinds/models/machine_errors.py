@@ -1,7 +1,7 @@
 """Tells errors of the memory, a device or the network: no row's fault, and no file's."""
 
 import re
-from collections.abc import Iterable
+from functools import lru_cache
 
 SAID = re.compile(
     r"out of memory|can't allocate memory|failed to allocate memory|bad_alloc|bad allocation"
@@ -105,9 +105,15 @@ def http_status(error: BaseException) -> int | None:
     return next((each for each in found if isinstance(each, int) and each), None)
 
 
-def is_named(error: BaseException, known: Iterable[str]) -> bool:
+def is_named(error: BaseException, known: tuple[str, ...]) -> bool:
     """Whether an error is of one of these classes, or of a class of these modules."""
-    names = [f"{each.__module__}.{each.__qualname__}" for each in type(error).__mro__]
+    return is_class_named(type(error), known)
+
+
+@lru_cache(maxsize=1_000)  # thousands of rows may fail, all in the same way
+def is_class_named(kind: type[BaseException], known: tuple[str, ...]) -> bool:
+    """Whether a class is one of these, or of these modules, or made of one."""
+    names = [f"{each.__module__}.{each.__qualname__}" for each in kind.__mro__]
     return any(f"{name}.".startswith(f"{each}.") for name in names for each in known)
 
 
