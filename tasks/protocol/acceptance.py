@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from tasks.protocol.ids import Ids, Mask, as_ids, row_of, shard_of
+from tasks.protocol.ids import ROW_BITS, Ids, Mask, as_ids, row_of, shard_of
 from tasks.protocol.plan_file import UNKNOWN, Plan
 from tasks.protocol.ranges import IdRanges, Spans, late
 from tasks.protocol.records import Record
@@ -64,19 +64,18 @@ class Gap:
         return len(self.shards) > 0
 
     def todo(self, plan: Plan) -> pa.Table:
-        """The shards to read, with what to leave out, as ranges, in the column `covered`."""
-        starts, stops = self.covered.starts, self.covered.stops
-        ranges = np.column_stack([starts, stops - starts, np.ones_like(starts)])
-        ends_of_ranges = np.arange(0, ranges.size + 1, 3, dtype=np.int32)
-        first = np.searchsorted(shard_of(starts), plan.numbers[self.shards])
-        ends_of_shards = np.append(first, len(starts)).astype(np.int32)
-        covered = pa.ListArray.from_arrays(
-            ends_of_shards, pa.ListArray.from_arrays(ends_of_ranges, ranges.ravel())
-        )
+        """The shards to read, with what to leave out in the column `covered`, as JSON."""
+        starts, stops, numbers = self.covered.starts, self.covered.stops, plan.numbers[self.shards]
+        first = np.searchsorted(starts, numbers << ROW_BITS)
+        last = np.append(first[1:], len(starts))
+        covered = np.full(len(numbers), IdRanges.of(()).as_json(), dtype=object)
+        for at in np.flatnonzero(first < last):
+            own = slice(first[at], last[at])
+            covered[at] = IdRanges(starts[own], stops[own]).as_json()
         is_left = np.zeros(len(plan.shards), dtype=bool)
         is_left[self.shards] = True
         table = plan.shards if is_left.all() else plan.shards.filter(pa.array(is_left))
-        return table.append_column("covered", covered)
+        return table.append_column("covered", pa.array(covered, pa.string()))
 
 
 def accept(records: list[Record], plan: Plan) -> Accepted:

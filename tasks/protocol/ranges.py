@@ -123,6 +123,16 @@ class IdRanges:
         is_last = np.append(is_first[1:], True)
         return cls(starts[is_first], reach[is_last])
 
+    @classmethod
+    def of_json(cls, text: str) -> "IdRanges":
+        """Read what `as_json` wrote."""
+        edges = IdRuns.of_json(text).ids()
+        return cls(edges[::2], edges[1::2])
+
+    def as_json(self) -> str:
+        """As text: starts and stops in turn, which take little however many rows are between."""
+        return IdRuns.of(np.column_stack([self.starts, self.stops]).ravel()).as_json()
+
     def __or__(self, other: "IdRanges") -> "IdRanges":
         """Ids of either."""
         if not len(self.starts) or not len(other.starts):

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from tasks.kinds.sources.likely_rows import reckon_rows
 from tasks.ray_job.job import Job
-from tasks.ray_job.opening import todo_lines
+from tasks.ray_job.opening import covered_of, todo_lines
 
 BATCHES_PER_REPLICA = 12
 """With fewer, some replicas would be idle while others have their last ones."""
@@ -95,8 +95,8 @@ def rows_left(job: Job, todo: pa.Table) -> int | None:
     likely = reckon_rows(source, source.opened(source.paths[0])[0], unknown, pins)
     if likely is None:
         return None
-    runs = pc.list_flatten(pc.list_flatten(todo["covered"])).to_numpy().reshape(-1, 3)
-    return max(0, likely + (pc.sum(todo["rows"]).as_py() or 0) - int(runs[:, 1].sum()))
+    covered = sum(map(len, map(covered_of, todo["covered"].to_pylist())))
+    return max(0, likely + (pc.sum(todo["rows"]).as_py() or 0) - covered)
 
 
 def with_rows_per_batch(job: Job, rows: int) -> Job:

@@ -18,8 +18,9 @@ import pyarrow.parquet as pq
 from tasks.errors import BatchInferenceError, InputChanged
 from tasks.kinds.sources import Source
 from tasks.kinds.sources.source import BYTES_PER_READ, BadRow, Read
-from tasks.protocol.ids import IdRuns, Ids, are_in
+from tasks.protocol.ids import IdRuns, Ids
 from tasks.protocol.plan_file import Shard, shards_of, wanted_of
+from tasks.protocol.ranges import IdRanges
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import Job
 from tasks.ray_job.stage_error import stage_error
@@ -36,8 +37,8 @@ class Todo:
     """What is left to do of a shard."""
 
     shard: Shard
-    covered: Ids
-    """Rows to leave out, in order: an earlier attempt has settled them."""
+    covered: IdRanges
+    """Rows to leave out: an earlier attempt has settled them."""
     wanted: Ids | None
     """The only rows to take, where a redrive does not want all of them."""
     reader: dict[str, Any]
@@ -51,7 +52,7 @@ class Todo:
     def takes(self, ids: Ids) -> npt.NDArray[np.bool_]:
         """Which of the shard's rows are left to do."""
         left = np.ones(len(ids), dtype=bool) if self.wanted is None else np.isin(ids, self.wanted)
-        return left & ~are_in(self.covered, ids)
+        return left & ~self.covered.has(ids)
 
 
 @dataclass(frozen=True)
@@ -171,10 +172,15 @@ def lines_of(file: pq.ParquetFile, start: int, stop: int) -> Iterator[pa.Table]:
 
 def todo_of(pins: dict[str, Any], shard: Shard, line: dict[str, Any]) -> Todo:
     """A line of the todo; a redrive reads each shard as the run did that it is of."""
-    covered = IdRuns.of_plain(line["covered"])
     reader = pins["readers"][line["read_as"]] if "read_as" in line else pins["reader"]
-    in_order = np.sort(covered.ids(), kind="stable")
-    return Todo(shard, in_order, wanted_of(line), reader)
+    return Todo(shard, covered_of(line["covered"]), wanted_of(line), reader)
+
+
+def covered_of(told: str | list[list[int]]) -> IdRanges:
+    """What to leave out of a shard; of an attempt made by an earlier version, plain runs."""
+    if isinstance(told, str):
+        return IdRanges.of_json(told)
+    return IdRanges.of([(IdRuns.of_plain(told),)])
 
 
 def up_to(rows: int | None, reads: Iterator[Read]) -> Iterator[Read]:

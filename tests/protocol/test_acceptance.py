@@ -10,6 +10,7 @@ from tasks.protocol.acceptance import Accepted, accept, find_gap
 from tasks.protocol.batch import ShardEnd
 from tasks.protocol.ids import IdRuns, as_ids, row_id
 from tasks.protocol.plan_file import Plan, Shard, shard_table
+from tasks.protocol.ranges import IdRanges
 from tasks.protocol.records import Record, StagedFile
 from tasks.protocol.shard_ends import EndRuns
 
@@ -142,8 +143,8 @@ def test_gap_is_what_is_not_covered(plan: Plan, history: list[Record], retry: bo
     assert bool(gap) == bool(left)
     todo = gap.todo(plan)
     assert todo["number"].to_pylist() == list(left)
-    covered = [IdRuns.of_plain(runs) for runs in todo["covered"].to_pylist()]
-    assert [runs.ids().tolist() for runs in covered] == list(left.values())
+    told = map(IdRanges.of_json, todo["covered"].to_pylist())
+    assert [each.ids().tolist() for each in told] == list(left.values())
     known_missing = [rows for rows in missing if rows is not None]
     assert gap.rows == (sum(known_missing) if len(known_missing) == len(missing) else None)
 

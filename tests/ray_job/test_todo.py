@@ -1,16 +1,28 @@
 """What a read task fetches of the list of what is left to do."""
 
 import hashlib
+import io
+import time
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
-from tasks.protocol.plan_file import Shard, parquet_bytes, rows_per_group, shard_table
+from tasks.protocol.acceptance import Gap
+from tasks.protocol.plan_file import (
+    Shard,
+    first_plan,
+    parquet_bytes,
+    rows_per_group,
+    shard_table,
+)
+from tasks.protocol.ranges import IdRanges
 from tasks.protocol.storage import FsspecStorage
-from tasks.ray_job.opening import todo_lines
+from tasks.ray_job.opening import covered_of, todo_lines
 
 SHARDS, IN_A_SHARE = 100_000, 25
 
@@ -58,6 +70,29 @@ def test_a_share_fetches_little_of_the_whole(todo: pa.Table, start: int) -> None
     found = pa.concat_tables(todo_lines(job, start, start + IN_A_SHARE))
     assert found["number"].to_pylist() == [*range(start, start + IN_A_SHARE)]
     assert store.fetched < 0.06 * len(store.data)
+
+
+def test_what_is_left_of_millions_of_rows_set_aside_here_and_there_takes_little() -> None:
+    """A third of the rows of two files of a million; of the first, a few are settled as a block."""
+    is_aside = np.random.default_rng(0).random(2_000_000) < 1 / 3
+    is_aside[:500] = False
+    at = np.flatnonzero(~is_aside)
+    ids = at // 1_000_000 << 32 | at % 1_000_000
+    plan = first_plan(shard_table([Shard(n, f"in/{n}", "e", 9, rows=10**6) for n in (0, 1)]), {})
+    covered = IdRanges.joined(ids, ids + 1)
+    begun = time.thread_time()
+    table = Gap(np.arange(2), covered, int(is_aside.sum()), len(at)).todo(plan)
+    data = parquet_bytes(table)
+    assert len(data) < 500_000, "it took 1.1 MB"
+    told = [covered_of(each) for each in pq.read_table(io.BytesIO(data))["covered"].to_pylist()]
+    assert time.thread_time() - begun < 0.7, "it took 1.2 s"
+    assert [*told[0].ids(), *told[1].ids()] == ids.tolist()
+
+
+def test_what_an_earlier_version_has_left_to_do_is_read() -> None:
+    ids = covered_of([[3, 4, 1], [9, 1, 1], [11, 2, 1]]).ids()
+    assert ids.tolist() == [3, 4, 5, 6, 9, 11, 12]
+    assert not len(covered_of([]))
 
 
 def test_a_footer_stays_small_beside_what_it_is_of() -> None:
