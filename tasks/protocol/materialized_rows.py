@@ -113,7 +113,7 @@ def kept_by(
     aside = set(run.accepted.rejected.ids().tolist())
     for record in reversed(run.accepted.records):  # of a row set aside twice, the last reason
         rejected = record.rejected.ids()
-        last = np.isin(rejected, as_ids(aside))
+        last = np.array([each in aside for each in rejected.tolist()], dtype=bool)
         aside.difference_update(rejected.tolist())
         own = {number: numbers[number] for number in shards_in(record) if number in numbers}
         ids = renumbered(

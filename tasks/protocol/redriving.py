@@ -5,13 +5,13 @@ it settles leaves the quarantine in the same commit that brings it in.
 """
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from tasks.counted import counted
 from tasks.errors import OutputHeld
-from tasks.protocol.ids import RowsByRun
+from tasks.protocol.ids import Mask, RowsByRun, are_in, as_ids
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Entry, Snapshot
 from tasks.protocol.ledger_lines import LedgerFile
@@ -36,10 +36,7 @@ def redrive_entry(
     refuse_settled(seen, done)
     names = part_names(output, seen.version + 1)
     files = [*data_files(storage, what, names), *still_rejected(storage, what, names)]
-    settled = [
-        (file, ~np.isin(file.ids.ids(), done.get(file.run_id, ())))
-        for file in seen.quarantine.values()
-    ]
+    settled = less_rows(seen.quarantine.values(), done)
     left = left_by_keys(output, seen, what)
     replaced = [(seen.files[path], keep) for path, keep in left.items()]
     anew, removed = rewritten(storage, output, what, [*settled, *replaced], names)
@@ -52,6 +49,12 @@ def redrive_entry(
         removed=tuple(removed),
         details=what.entry_details,
     )
+
+
+def less_rows(files: Iterable[LedgerFile], done: RowsByRun) -> list[tuple[LedgerFile, Mask]]:
+    """Files with which of their rows stay when some go; of a run there may be thousands of each."""
+    none = as_ids(())
+    return [(file, ~are_in(done.get(file.run_id, none), file.ids.ids())) for file in files]
 
 
 def refuse_settled(seen: Snapshot, done: RowsByRun) -> None:

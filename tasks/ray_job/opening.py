@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from tasks.errors import BatchInferenceError, InputChanged
 from tasks.kinds.sources import Source
 from tasks.kinds.sources.source import BYTES_PER_READ, BadRow, Read
-from tasks.protocol.ids import IdRuns, Ids
+from tasks.protocol.ids import IdRuns, Ids, are_in
 from tasks.protocol.plan_file import Shard, shards_of, wanted_of
 from tasks.protocol.ranges import IdRanges
 from tasks.protocol.storage import FsspecStorage
@@ -40,7 +40,7 @@ class Todo:
     covered: IdRanges
     """Rows to leave out: an earlier attempt has settled them."""
     wanted: Ids | None
-    """The only rows to take, where a redrive does not want all of them."""
+    """The only rows to take, in order, where a redrive does not want all of them."""
     reader: dict[str, Any]
     """Settings to read it with."""
 
@@ -51,7 +51,7 @@ class Todo:
 
     def takes(self, ids: Ids) -> npt.NDArray[np.bool_]:
         """Which of the shard's rows are left to do."""
-        left = np.ones(len(ids), dtype=bool) if self.wanted is None else np.isin(ids, self.wanted)
+        left = np.ones(len(ids), dtype=bool) if self.wanted is None else are_in(self.wanted, ids)
         return left & ~self.covered.has(ids)
 
 
