@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tasks.counted import counted
-from tasks.kinds.sinks.jsonl import json_text
+from tasks.kinds.sinks.json_texts import json_text
 from tasks.reporting.page import joined, pairs, section
 from tasks.reporting.redaction import block, cell, hide_credentials, scrub, table
 from tasks.reporting.samples import picture, shorten, shown_columns, thumbnail

@@ -12,7 +12,8 @@ from pydantic import ConfigDict, Field
 from tasks.errors import SchemaMismatch
 from tasks.kinds.lossless import bare
 from tasks.kinds.short_floats import short_floats
-from tasks.kinds.sinks.jsonl import from_json, json_text, without_bytes
+from tasks.kinds.sinks.json_texts import texts
+from tasks.kinds.sinks.jsonl import from_json, without_bytes
 from tasks.kinds.sinks.sink import Mask, Sink
 
 UNSPELLED = b"<value out of range"
@@ -44,7 +45,7 @@ class CsvSink(Sink):
             SchemaMismatch: a column holds bytes, or a time that nobody could read again.
         """
         rows = without_bytes(rows, "CSV")
-        rows = without_blank_lines(flat(short_floats(rows)))
+        rows = without_blank_lines(short_floats(flat(rows)))
         stream = pa.BufferOutputStream()
         options = pyarrow.csv.WriteOptions(delimiter=self.delimiter)
         pyarrow.csv.write_csv(rows, stream, options)
@@ -103,15 +104,22 @@ def flat(rows: pa.Table) -> pa.Table:
     """Rows with nested values as JSON text, durations in seconds, UUIDs and the like as text."""
     for at, each in enumerate(rows.schema):
         if pa.types.is_duration(each.type):
-            counts = rows[each.name].cast(pa.int64()).cast(pa.float64(), safe=False)
-            seconds = pc.divide(counts, float(PER_SECOND[each.type.unit]))
-            rows = rows.set_column(at, each.name, seconds)
-        elif pa.types.is_nested(each.type) or isinstance(each.type, pa.BaseExtensionType):
-            values = rows[each.name].to_pylist()
-            to_text = json_text if pa.types.is_nested(bare(each.type)) else str
-            text = [None if value is None else to_text(value) for value in values]
-            rows = rows.set_column(at, each.name, pa.array(text, pa.string()))
+            counts = rows[at].cast(pa.int64()).cast(pa.float64(), safe=False)
+            values = pc.divide(counts, float(PER_SECOND[each.type.unit]))
+        elif pa.types.is_nested(bare(each.type)):
+            values = pa.chunked_array(map(texts_or_null, rows[at].chunks), pa.string())
+        elif isinstance(each.type, pa.BaseExtensionType):
+            text = [None if value is None else str(value) for value in rows[at].to_pylist()]
+            values = pa.array(text, pa.string())
+        else:
+            continue
+        rows = rows.set_column(at, each.name, values)
     return rows
+
+
+def texts_or_null(values: pa.Array) -> pa.Array:
+    """Values as JSON text, and null for none."""
+    return pc.if_else(values.is_valid(), texts(values), None)
 
 
 def refuse_unspelled(rows: pa.Table) -> None:

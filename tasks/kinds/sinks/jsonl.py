@@ -1,7 +1,6 @@
 """Rows as JSON Lines: UTF-8, one object a line."""
 
 import json
-from datetime import date, datetime, time, timedelta
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -9,8 +8,7 @@ from pydantic import ConfigDict
 
 from tasks.errors import SchemaMismatch
 from tasks.kinds.column_types import inner
-from tasks.kinds.no_number import finite
-from tasks.kinds.short_floats import short_floats
+from tasks.kinds.sinks.json_texts import data_of, json_text, object_texts, plain_texts
 from tasks.kinds.sinks.sink import Mask, Sink
 
 BYTES = (
@@ -26,6 +24,7 @@ LISTS = (
     pa.types.is_list_view,
     pa.types.is_large_list_view,
 )
+ROWS_AT_ONCE, BYTES_AT_ONCE = 8_192, 4 << 20
 
 
 class JsonlSink(Sink):
@@ -45,9 +44,9 @@ class JsonlSink(Sink):
         Raises:
             SchemaMismatch: a column holds bytes, or a time before or after all that Python knows.
         """
-        rows = short_floats(without_bytes(rows, "JSON"))
+        rows = without_bytes(rows, "JSON")
         try:
-            return "".join(f"{json_text(row)}\n" for row in rows.to_pylist()).encode()
+            return b"".join(map(lines, few_at_a_time(rows)))
         except OverflowError as error:
             raise SchemaMismatch(
                 f"a time cannot be written as JSON ({error}): leave it out with sink.keep_columns "
@@ -68,6 +67,20 @@ class JsonlSink(Sink):
         """Lines without some of them; the others stay as they are, byte for byte."""
         lines = data.split(b"\n")[:-1]
         return b"".join(line + b"\n" for line, kept in zip(lines, keep, strict=True) if kept)
+
+
+def few_at_a_time(rows: pa.Table) -> list[pa.StructArray]:
+    """Rows as objects, as many at a time as stay close to the processor."""
+    most = len(rows) * BYTES_AT_ONCE // max(1, rows.nbytes)
+    return rows.to_struct_array(max(1, min(most, ROWS_AT_ONCE))).chunks
+
+
+def lines(rows: pa.StructArray) -> pa.Buffer | bytes:
+    """Rows as lines."""
+    try:
+        return data_of(object_texts(rows, "}\n"))
+    except pa.ArrowException:  # as of more than Arrow's texts hold
+        return "".join(f"{each}\n" for each in plain_texts(rows)).encode()
 
 
 def without_bytes(rows: pa.Table, form: str) -> pa.Table:
@@ -127,19 +140,3 @@ def json_type(kind: pa.DataType) -> pa.DataType:
         return pa.float64()
     is_as_it_was = pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)
     return kind if is_as_it_was else pa.string()
-
-
-def json_text(value: Any) -> str:
-    """A value as JSON that every reader takes."""
-    options: dict[str, Any] = {"ensure_ascii": False, "default": as_text, "allow_nan": False}
-    try:
-        return json.dumps(value, **options)
-    except ValueError:
-        return json.dumps(finite(value), **options)
-
-
-def as_text(value: Any) -> Any:
-    """What JSON has no form for: times as ISO text, spans in seconds, decimals as written."""
-    if isinstance(value, (date, datetime, time)):
-        return value.isoformat()
-    return value.total_seconds() if isinstance(value, timedelta) else str(value)
