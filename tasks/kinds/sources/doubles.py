@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,6 +18,16 @@ WRAPPED = r"0[xX][89a-fA-F][0-9a-fA-F]{15}"
 BROKEN = r"\.|\d[eE]|[iI][nN][fF]"
 """What only doubles are written with."""
 DIGITS_LOOKED_AT = 400
+
+
+def any_infinity(rows: pa.Table) -> bool:
+    """Whether some number in rows is infinite, also within lists and objects."""
+    doubles = [at for at, kind in enumerate(rows.schema.types) if pa.types.is_floating(kind)]
+    # All at once: with hundreds of columns, a call for each takes longer than to read them.
+    for some in rows.select(doubles).to_batches() if doubles else ():
+        if np.isinf(some.to_tensor(null_to_nan=True).to_numpy()).any():
+            return True
+    return any(has_infinity(each) for each in rows.columns if pa.types.is_nested(each.type))
 
 
 def has_infinity(column: pa.ChunkedArray) -> bool:

@@ -23,6 +23,7 @@ ROWS_OF_OTHERS = 100
 DEEPEST = 32
 """Objects and lists within each other; Arrow and Parquet do not hold many more."""
 TOO_DEEP = f"it is nested more than {DEEPEST} deep"
+PLAIN = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
 load = partial(json.loads, parse_int=whole_number)
 
 
@@ -108,9 +109,10 @@ def type_of(value: Any, depth: int = 0) -> pa.DataType:
             raise ValueError(f"it has {len(value):,} keys; at most {MOST_COLUMNS:,} are read")
         return pa.struct([(key, type_of(each, depth + 1)) for key, each in value.items()])
     if isinstance(value, list):
+        if {*map(type, value)} == {float}:  # as in an embedding, of many
+            return pa.list_(pa.float64())
         types = (type_of(each, depth + 1) for each in value)
         return pa.list_(reduce(merged, types, pa.null()))
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         return pa.null() if is_beyond(value) else pa.uint64()  # doubles would round the others too
-    plain = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
-    return plain.get(type(value), pa.null())
+    return PLAIN.get(type(value), pa.null())

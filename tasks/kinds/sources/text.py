@@ -75,6 +75,8 @@ def blocks(file: IO[bytes], path: str, encoding: str | None = None) -> Iterator[
     stream, codec = decompressed(file, path, CODECS)
     size = BYTES_PER_COMPRESSED_BLOCK if codec else BYTES_PER_BLOCK
     first, rest = read_block(stream, size), iter(partial(read_block, stream, size), b"")
+    if codec:
+        rest = gathered(rest)
     for beginning, what in NO_TEXT.items():
         if first.startswith(beginning):
             raise DamagedFile(f"the file is {what}: unpack it, or save it as text")
@@ -87,12 +89,36 @@ def blocks(file: IO[bytes], path: str, encoding: str | None = None) -> Iterator[
     yield from chain([first.removeprefix(BOM)], rest)
 
 
+def gathered(found: Iterator[bytes]) -> Iterator[bytes]:
+    """Small blocks as larger ones: to make rows of one takes its time, however small it is.
+
+    Raises:
+        DamagedFile: one cannot be read, and those before it can.
+    """
+    held = bytearray()
+    try:
+        for block in found:
+            held += block
+            if len(held) >= BYTES_PER_BLOCK:
+                yield bytes(held)
+                held.clear()
+    except DamagedFile:
+        if held:
+            yield bytes(held)
+        raise
+    if held:
+        yield bytes(held)
+
+
 def universal(found: Iterator[bytes]) -> Iterator[bytes]:
     """Blocks with every line end as a plain newline."""
     held = b""
     for block in found:
         data = held + block
         held = b"\r" if data.endswith(b"\r") else b""  # its newline may come with the next block
+        if b"\r" not in data:
+            yield data
+            continue
         yield data.removesuffix(b"\r").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if held:
         yield b"\n"
@@ -158,6 +184,11 @@ def halved(
         yield from halved(rows[: len(rows) // 2], parse, explain)
         yield from halved(rows[len(rows) // 2 :], parse, explain)
         return
+    yield from reads_of(table)
+
+
+def reads_of(table: pa.Table) -> Iterator[pa.Table]:
+    """Rows as tables of a read's size."""
     for at in range(0, len(table), ROWS_PER_READ):
         yield table.slice(at, ROWS_PER_READ)
 

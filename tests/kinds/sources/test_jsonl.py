@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources import JsonlSource
+from tasks.kinds.sources.jsonl import Parser
 from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.source import BadRow
 from tasks.kinds.sources.text import BOM
@@ -310,3 +311,11 @@ def test_a_table_that_grows_has_the_keys_of_all_files(tmp_path: Path) -> None:
     assert source.retyped(pins) == pins
     named = JsonlSource(path=str(tmp_path), columns=["a"])
     assert named.pin_for_growth(*list_inputs(named), ()) == named.pin(*list_inputs(named))
+
+
+def test_lines_as_they_are_as_a_rule_are_not_taken_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(Parser, "table")
+    assert parsed(tmp_path, b'{"a": 1}\n{"a": 2}\n') == [{"a": 1}, {"a": 2}]
+    assert parsed(tmp_path, b'{"a": 1}\r\n{"a": 2}') == [{"a": 1}, {"a": 2}]

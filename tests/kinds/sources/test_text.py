@@ -3,6 +3,7 @@
 import gzip
 import io
 import lzma
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources import CsvSource, TextSource, text
-from tasks.kinds.sources.compressed import Begun
+from tasks.kinds.sources.compressed import Begun, DamagedFile
 from tasks.kinds.sources.source import BadRow
 from tasks.protocol.storage import FsspecStorage, open_storage
 from tests.kinds.sources.reading import COMPRESS, read_all, write
@@ -282,3 +283,15 @@ def test_storage_errors_are_raised(
     monkeypatch.setattr(FsspecStorage, "open", lambda self, path: Broken())
     with pytest.raises(type(error)):
         list(source.read(storage, source.split(storage, stat)[0], {}))
+
+
+def test_compressed_files_come_in_blocks_as_large_as_others(tmp_path: Path) -> None:
+    """Each costs its time; a read of as much would lose it all where the end is damaged."""
+    content = os.urandom(2 << 20).hex().encode()
+    data = gzip.compress(content)
+    whole = [*text.blocks(io.BytesIO(data), "a.txt.gz")]
+    assert (len(whole), b"".join(whole)) == (5, content)
+    found: list[bytes] = []
+    with pytest.raises(DamagedFile):
+        found.extend(text.blocks(io.BytesIO(data[: len(data) // 2]), "a.txt.gz"))
+    assert 0 < len(content) // 2 - len(b"".join(found)) < 256 << 10
