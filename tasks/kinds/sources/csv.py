@@ -13,7 +13,6 @@ from tasks.kinds.sources.compressed import CODECS
 from tasks.kinds.sources.csv_reading.files import BYTES_TO_INFER, CsvFiles
 from tasks.kinds.sources.csv_reading.header import refuse_others, without_header
 from tasks.kinds.sources.csv_reading.later_files import grown, with_later_values
-from tasks.kinds.sources.csv_reading.records import batches
 from tasks.kinds.sources.csv_reading.rows import ColumnTwice, Parser
 from tasks.kinds.sources.files_to_ask import GROWS, spread
 from tasks.kinds.sources.given_types import CsvType, refuse_unread, take_for_later, with_given
@@ -179,5 +178,5 @@ class CsvSource(CsvFiles):
                     yield from without_header(first, records, error)
                     return
             parser = Parser(self.dialect, self.column_names or names, schema)
-            for batch in batches(records):
+            for batch in records.many_at_once():
                 yield from parser.rows(batch)

@@ -6,13 +6,14 @@ import io
 import json
 import re
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -20,6 +21,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import LATER_VALUE, NO_VALUE, Word
 from tasks.kinds.sources import CsvSource, text
 from tasks.kinds.sources.csv_reading import records
+from tasks.kinds.sources.csv_reading.records import Block, Records
 from tasks.kinds.sources.listing import list_inputs, listing_of
 from tasks.kinds.sources.source import BadRow, schema_of
 from tasks.kinds.sources.text import BOM
@@ -554,3 +556,51 @@ def test_columns_that_are_named_must_be_in_all_files_of_a_table_that_grows(tmp_p
     first, bad = read_all(source, grown(source))
     assert first == {"a": 1, "b": "x"}
     assert "the header lacks 'b'" in str(bad.error)
+
+
+class LineByLine(Records):
+    """Cuts records as those of files that are written otherwise than as a rule."""
+
+    def plain(self, block: bytes) -> tuple[Block, bytes] | None:
+        return None
+
+
+def cut(cutter: Records, blocks: list[bytes]) -> list[Any]:
+    found: list[Any] = []
+    for each in cutter.split(iter(blocks)):
+        found += [(str(each.error), each.raw)] if isinstance(each, BadRow) else each.records()
+    return found
+
+
+PIECES = st.sampled_from(["a", ",", "\n", '""', "\r\n"])
+QUOTED = st.lists(PIECES, max_size=4).map(lambda pieces: f'"{"".join(pieces)}"')
+VALUE = QUOTED | st.text(st.sampled_from("ab1"), max_size=3)
+WELL_WRITTEN = st.tuples(
+    st.sampled_from(["\n", "\r\n"]), st.lists(st.lists(VALUE, min_size=1, max_size=3), max_size=6)
+).map(lambda rows: "".join(",".join(row) + rows[0] for row in rows[1]))
+
+
+STRAY = st.lists(
+    st.sampled_from(["a", ",", '"', "\n", 'a"', "\r\n", "\r"]), min_size=4, max_size=20
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(WELL_WRITTEN | STRAY.map("".join), max_size=3), st.lists(st.integers(0, 40)))
+def test_many_records_at_once_are_those_of_one_line_after_another(
+    parts: list[str], cuts: list[int]
+) -> None:
+    content = "".join(parts).encode()
+    blocks = [content[a:b] for a, b in pairwise([0, *sorted(cuts), len(content)])]
+    assert cut(Records(",", '"'), blocks) == cut(LineByLine(",", '"'), blocks)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"a,b\n1,x\n2,y", b"a,b\r\n1,x\r\n2,y\r\n", b'a,b\n1,"x"\n2,"y"\n', b'a,b\n1,"x\n"""\n2,y\n'],
+)
+def test_files_as_they_are_as_a_rule_are_not_cut_line_by_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    monkeypatch.setattr(Records, "with_line", None)
+    assert [row["a"] for row in parsed(tmp_path, content)] == [1, 2]

@@ -1,6 +1,5 @@
 """How CSV files are written, as a spec says, and what their first rows tell."""
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
@@ -12,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import NO_VALUE
 from tasks.kinds.sources.csv_reading.inferring import FirstRows, inferred
-from tasks.kinds.sources.csv_reading.records import Records, batches, line_ends
+from tasks.kinds.sources.csv_reading.records import FileRecords, Records, line_ends, together
 from tasks.kinds.sources.csv_reading.rows import SEPARATOR, ColumnTwice, Dialect, Parser
 from tasks.kinds.sources.encoded import EncodedSource
 from tasks.kinds.sources.source import BadRow
@@ -77,14 +76,15 @@ class CsvFiles(EncodedSource):
         """How the files' values are written."""
         return Dialect(self.delimiter, self.quote_char, self.null_values, self.encoding)
 
-    def records(self, file: IO[bytes], path: str) -> tuple[Iterator[bytes | BadRow], str | None]:
+    def records(self, file: IO[bytes], path: str) -> tuple[FileRecords, str | None]:
         """The file's records, and what is wrong with all of them; None where nothing is."""
         lines = without_first(self.skip_lines, line_ends(blocks(file, path, self.encoding)))
-        records = Records(self.delimiter, self.quote_char).split(lines)
+        records = FileRecords(Records(self.delimiter, self.quote_char).split(lines))
         first = next(records, b"")
         said = SEPARATOR.fullmatch(first) if isinstance(first, bytes) else None
         if said is None:
-            return chain([first] if first else [], records), None
+            records.put_back(first)
+            return records, None
         if said[1] == self.delimiter.encode():
             return records, None
         return records, f"is not what the first line says ({said[0].decode(errors='replace')!r})"
@@ -112,7 +112,7 @@ class CsvFiles(EncodedSource):
         first = next(records, b"")
         if self.column_names:
             self.refuse_header(first, path)
-            records = chain([first] if first else [], records)
+            records.put_back(first)
         try:
             header = self.column_names or dialect.header(first)
         except ColumnTwice:
@@ -121,7 +121,7 @@ class CsvFiles(EncodedSource):
             return pa.schema([]), False  # reading it says what is wrong
         as_written = replace(dialect, null_values=None)
         parser = Parser(as_written, header, pa.schema([(name, pa.string()) for name in header]))
-        rows = chain.from_iterable(map(parser.rows, batches(records)))
+        rows = chain.from_iterable(map(parser.rows, together(records)))
         if (seen := FirstRows(rows, most_bytes)).tables:
             return inferred(seen, dialect, path), True
         return pa.schema([each.with_metadata(NO_VALUE) for each in parser.schema]), False

@@ -13,14 +13,23 @@ from pyarrow import compute
 
 from tasks.counted import counted
 from tasks.kinds.column_types import LATER_VALUE, NO_VALUE, is_text
+from tasks.kinds.sources.csv_reading.records import Block
 from tasks.kinds.sources.doubles import (
     WRAPPED,
+    any_infinity,
     has_infinity,
     refuse_unwritten_infinity,
     refuse_wrapped,
 )
 from tasks.kinds.sources.source import BadRow, Read
-from tasks.kinds.sources.text import BOM, MOST_COLUMNS, RAW_CHARACTERS, halved, not_utf8
+from tasks.kinds.sources.text import (
+    BOM,
+    MOST_COLUMNS,
+    RAW_CHARACTERS,
+    halved,
+    not_utf8,
+    reads_of,
+)
 
 CONVERSION = re.compile(r"In CSV column #(\d+):.*?(conversion error to .*)", re.DOTALL)
 FRACTION = re.compile(r"error to int64: invalid value '[-+]?\d*\.\d+'$")
@@ -106,6 +115,11 @@ def has_backslash(table: pa.Table) -> bool:
     return any(compute.any(compute.match_substring(each, "\\")).as_py() for each in texts)
 
 
+def has_negative(column: pa.ChunkedArray) -> bool:
+    """Whether some number in a column of whole ones is below zero."""
+    return column.type == pa.int64() and (compute.min(column).as_py() or 0) < 0
+
+
 class Parser:
     """Makes rows of the records of one file."""
 
@@ -123,31 +137,45 @@ class Parser:
         self.escaped = escaped_quotes(dialect)
         self.without_value = [e.name for e in schema if e.metadata in (NO_VALUE, LATER_VALUE)]
 
-    def rows(self, batch: "list[bytes] | BadRow") -> Iterator[Read]:
+    def rows(self, batch: Block | BadRow) -> Iterator[Read]:
         """Records as tables and bad rows."""
         if isinstance(batch, BadRow):
             yield batch
+            return
+        try:
+            table = self.table(batch)
+        except (ValueError, pa.ArrowException):
+            yield from halved(batch.records(), self.of_records, self.explain)
         else:
-            yield from halved(batch, self.table, self.explain)
+            yield from reads_of(table)
 
-    def table(self, records: list[bytes]) -> pa.Table:
+    def of_records(self, records: list[bytes]) -> pa.Table:
         """Records as a table with a row for each."""
-        block = b"\n".join(records) + b"\n"
+        return self.table(Block.of(records))
+
+    def table(self, batch: Block) -> pa.Table:
+        """Records as a table with a row for each."""
+        block = batch.data
         block.decode()  # Arrow looks only at the columns it reads
         if b"\x00" in block:
             raise ValueError("the row has a NUL byte")
         table = self.converted(block, self.conversion)
-        if all(each.search(block) for each in self.escaped) and has_backslash(table):
+        if self.may_escape(block) and has_backslash(table):
             raise ValueError(ESCAPED.format(quote=self.dialect.quote_char))
-        if len(table) != len(records):
+        if len(table) != len(batch):
             raise ValueError("the row has a carriage return outside quotes")
-        infinite = [name for name in table.column_names if has_infinity(table[name])]
-        if infinite:
+        if any_infinity(table):
+            infinite = [name for name in table.column_names if has_infinity(table[name])]
             refuse_unwritten_infinity(table, self.as_written(block, infinite))
-        whole = [each.name for each in table.schema if each.type == pa.int64()]
-        if whole and MAY_BE_WRAPPED.search(block):
-            refuse_wrapped(self.as_written(block, whole))
+        if b"x" in block or b"X" in block:
+            below = [each.name for each in table.schema if has_negative(table[each.name])]
+            if below and MAY_BE_WRAPPED.search(block):
+                refuse_wrapped(self.as_written(block, below))
         return self.with_nulls(table)
+
+    def may_escape(self, block: bytes) -> bool:
+        """Whether a quote behind a backslash may close a value which goes on."""
+        return b"\\" in block and all(each.search(block) for each in self.escaped)
 
     def as_written(self, block: bytes, names: list[str]) -> pa.Table:
         """Some columns of records as texts."""
