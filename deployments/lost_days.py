@@ -29,37 +29,37 @@ def refuse_lost_days(spec: BatchInferenceSpec, schedule: Schedule) -> None:
     Raises:
         InvalidSpec: they pass one by.
     """
-    cron, zone = schedule.cron, schedule.timezone
-    if cron is None or zone is None or schedule.is_filled_in or not is_scheduled(spec):
+    if schedule.is_filled_in or not is_scheduled(spec):
         return
-    days = passed_by(spec, cron, zone)
+    days = passed_by(spec, schedule)
     if days is not None:
         before, after = days
-        of_paths = spec.scheduled.timezone
+        zone, of_paths = schedule.zone, spec.scheduled.timezone
         way_out = (
             f"set scheduled.timezone to {zone}"
             if zone != of_paths
             else "let it start an hour or two later"
         )
         raise InvalidSpec.at(
-            "schedules.cron",
-            cron,
+            f"schedules.{schedule.kind}",
+            getattr(schedule, schedule.kind),
             f"of {zone}: as clocks change there, the paths, whose scheduled.timezone is "
             f"{of_paths}, name {before} and next {after}, and no run would take what lies "
             f"between: {way_out}",
         )
 
 
-def passed_by(spec: BatchInferenceSpec, cron: str, zone: str) -> tuple[date, date] | None:
+def passed_by(spec: BatchInferenceSpec, schedule: Schedule) -> tuple[date, date] | None:
     """Two days, one named after the other, between which the source's paths pass one by.
 
     None where there are none, or where other times take the inputs of that day, as of its month.
     """
-    now = datetime.now(find_zone(zone))
-    by_calendar = [each.date() for each in times_of(cron, "UTC", now.replace(tzinfo=None))]
+    zone = schedule.zone
+    now = datetime.now(find_zone(zone)).replace(tzinfo=None)
+    by_calendar = [each.date() for each in times_of(schedule, "UTC", now)]
     if len({*by_calendar}) < len(by_calendar):
         return None
-    times = times_of(cron, zone, now)
+    times = times_of(schedule, zone, now)
     taken = [at_time(spec, each).source.path for each in times]
     for wanted, (one, next_one) in zip(pairwise(by_calendar), pairwise(times), strict=False):
         before, after = data_time(spec, one).date(), data_time(spec, next_one).date()
@@ -70,17 +70,15 @@ def passed_by(spec: BatchInferenceSpec, cron: str, zone: str) -> tuple[date, dat
     return None
 
 
-def times_of(cron: str, zone: str, after: datetime) -> list[datetime]:
+def times_of(schedule: Schedule, zone: str, after: datetime) -> list[datetime]:
     """When Prefect starts runs.
 
     Args:
-        cron: says when.
-        zone: whose clock it goes by; UTC's shows each time once.
-        after: in that zone.
+        schedule: says when.
+        zone: whose clock it is to go by; UTC's shows each time once.
+        after: as that clock shows it.
     """
-    from prefect.server.schemas.schedules import CronSchedule
-
-    start = after if after.tzinfo else after.replace(tzinfo=find_zone(zone))
-    schedule = CronSchedule(cron=cron, timezone=zone)
+    start = after.replace(tzinfo=find_zone(zone))
     end, once_a_day = start + A_YEAR_AND_MORE, A_YEAR_AND_MORE.days
-    return [*asyncio.run(schedule.get_dates(n=once_a_day, start=start, end=end))]
+    prefects = schedule.on_clock(zone)
+    return [*asyncio.run(prefects.get_dates(n=once_a_day, start=start, end=end))]

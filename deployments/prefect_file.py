@@ -2,7 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -14,8 +14,12 @@ from pydantic import (
 )
 
 from deployments.placeholders import refuse_unfilled
+from tasks.calendar import find_zone
 from tasks.errors import InvalidSpec
 from tasks.spec_reading.yaml import parse_yaml
+
+if TYPE_CHECKING:
+    from prefect.server.schemas.schedules import SCHEDULE_TYPES
 
 PREFECT_FILE = Path(__file__).parent / "prefect.yaml"
 Step = dict[str, dict[str, Any]]
@@ -69,22 +73,48 @@ class Schedule(Strict):
 
     @model_validator(mode="after")
     def _comes_round(self) -> Self:
-        from prefect.client.schemas.schedules import CronSchedule
-
         given = [each for each in (self.cron, self.interval, self.rrule) if each is not None]
         if len(given) != 1:
             raise ValueError("give one of cron, interval and rrule")
-        if self.cron is not None:
-            if self.timezone is None:
-                raise ValueError("give the timezone of cron, as in Europe/Zurich or UTC")
-            if not self.is_filled_in:
-                CronSchedule(cron=self.cron, timezone=self.timezone)
+        if self.cron is not None and self.timezone is None:
+            raise ValueError("give the timezone of cron, as in Europe/Zurich or UTC")
+        if not self.is_filled_in:
+            self.on_clock(self.zone)
         return self
 
     @property
     def is_filled_in(self) -> bool:
-        """Whether it is Prefect that knows the times of cron, which come of its variables."""
-        return "{{" in f"{self.cron} {self.timezone}"
+        """Whether only Prefect knows the times: of its variables, or of a rule that is JSON."""
+        return "{" in f"{self.cron} {self.interval} {self.anchor_date} {self.rrule} {self.timezone}"
+
+    @property
+    def kind(self) -> str:
+        """The field that says when."""
+        return "cron" if self.cron else "interval" if self.interval else "rrule"
+
+    @property
+    def zone(self) -> str:
+        """Whose clock it goes by: Prefect takes UTC's where none is given."""
+        return self.timezone or "UTC"
+
+    def on_clock(self, zone: str) -> "SCHEDULE_TYPES":
+        """The schedule as Prefect's server has it, were its times those of another clock.
+
+        Raises:
+            ValueError: Prefect takes none of that kind.
+        """
+        from prefect.server.schemas.schedules import CronSchedule, IntervalSchedule, RRuleSchedule
+
+        if self.cron is not None:
+            return CronSchedule(cron=self.cron, timezone=zone)
+        if self.rrule is not None:
+            return RRuleSchedule(rrule=self.rrule, timezone=zone)
+        given = {"anchor_date": self.anchor_date} if self.anchor_date else {}
+        own = IntervalSchedule.model_validate(
+            {"interval": self.interval, "timezone": self.zone, **given}
+        )
+        shown = own.anchor_date.astimezone(find_zone(self.zone)).replace(tzinfo=find_zone(zone))
+        return own.model_copy(update={"anchor_date": shown, "timezone": zone})
 
 
 class ConcurrencyLimit(Strict):

@@ -29,8 +29,11 @@ def a_known_year(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def refuse(cron: str, zone: str, path: str = BY_DAY, **scheduled: str) -> None:
-    spec = spec_of(Path("/in") / path, scheduled=scheduled)
-    refuse_lost_days(spec, Schedule(cron=cron, timezone=zone))
+    refuse_all(Schedule(cron=cron, timezone=zone), path, **scheduled)
+
+
+def refuse_all(schedule: Schedule, path: str = BY_DAY, **scheduled: str) -> None:
+    refuse_lost_days(spec_of(Path("/in") / path, scheduled=scheduled), schedule)
 
 
 @pytest.mark.parametrize(
@@ -81,3 +84,56 @@ def test_one_day_after_the_other_is_well(cron: str, zone: str, scheduled: dict[s
 @pytest.mark.parametrize("path", ["all", "{scheduled:%Y-%m}"])
 def test_paths_that_name_no_day_pass_none_by(path: str) -> None:
     refuse("0 0 * * *", "Africa/Cairo", path=path)
+
+
+DAILY = {"interval": 86_400, "anchor_date": "2026-01-01T01:30:00+01:00"}
+"""At 01:30 in Berlin in winter."""
+
+
+@pytest.mark.parametrize(
+    ("given", "scheduled", "said"),
+    [
+        (DAILY | {"timezone": "Europe/Berlin"}, {}, "interval: 86400.* 2026-10-24 and next"),
+        (
+            {"interval": "P1D", "anchor_date": "2026-01-01T22:30:00+00:00"},
+            {"timezone": "Europe/Berlin"},
+            "interval: 'P1D' of UTC: .* 2026-03-28 and next 2026-03-30",
+        ),
+        (
+            {"rrule": "FREQ=DAILY;BYHOUR=1;BYMINUTE=30", "timezone": "Europe/Berlin"},
+            {},
+            "rrule: 'FREQ=DAILY.* 2026-10-24 and next 2026-10-26",
+        ),
+        (
+            {"rrule": "FREQ=DAILY", "timezone": "Africa/Cairo"},
+            {"timezone": "Africa/Cairo"},
+            "rrule: .* let it start an hour or two later",
+        ),
+    ],
+)
+def test_days_are_also_passed_by_at_intervals_and_by_rules(
+    given: dict[str, Any], scheduled: dict[str, str], said: str
+) -> None:
+    with pytest.raises(InvalidSpec, match=rf"^schedules\.{said}"):
+        refuse_all(Schedule(**given), **scheduled)
+
+
+@pytest.mark.parametrize(
+    ("given", "scheduled"),
+    [
+        (DAILY | {"timezone": "Europe/Berlin"}, {"timezone": "Europe/Berlin"}),
+        (DAILY, {}),
+        (DAILY, {"timezone": "Europe/Berlin"}),
+        ({"interval": 3_600}, {}),
+        ({"interval": 7 * 86_400, "timezone": "Europe/Berlin"}, {"timezone": "Europe/Berlin"}),
+        ({"interval": "{{ $EVERY }}", "timezone": "Europe/Berlin"}, {}),
+        ({"rrule": "FREQ=DAILY;BYHOUR=2", "timezone": "Europe/Berlin"}, {"offset": "-1d"}),
+        ({"rrule": "FREQ=WEEKLY;BYDAY=MO,TH", "timezone": "Europe/Berlin"}, {}),
+        ({"rrule": '{"rrule": "FREQ=DAILY;BYHOUR=1", "timezone": "Europe/Berlin"}'}, {}),
+        ({"rrule": "FREQ=DAILY"}, {"offset": "-1d"}),
+    ],
+)
+def test_intervals_and_rules_of_one_day_after_the_other(
+    given: dict[str, Any], scheduled: dict[str, str]
+) -> None:
+    refuse_all(Schedule(**given), **scheduled)
