@@ -69,6 +69,8 @@ def print_verified(console: Console, found: dict[str, Any]) -> None:
     rows, config = found["rows"], found["config"]
     lost = found["inputs_changed_or_gone"]
     left = f"; {counted(lost, 'input')} passed over, changed or gone since" if lost else ""
+    if changed := found["rows_in_changed_files"]:
+        left += f"; {counted(changed, 'row')} passed over, whose files others have changed"
     largest = {name: each["largest_difference"] for name, each in found["columns"].items()}
     told = ", ".join(f"{name} by up to {most:.3g}" for name, most in largest.items() if most)
     lines = {

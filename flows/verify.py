@@ -29,7 +29,7 @@ from tasks.timeouts import Deadline, at_output
 from tasks.verifying.accepting import Configs
 from tasks.verifying.comparing import TOLERANCE
 from tasks.verifying.outcome import Outcome, outcome_of
-from tasks.verifying.sample import Sample, draw_sample, trial_to_verify
+from tasks.verifying.sample import draw_sample, trial_to_verify
 
 draw = task(name="plan", persist_result=False, retries=0)(draw_sample)
 
@@ -82,7 +82,7 @@ def verify(
         try:
             if accept:
                 configs.refuse_other_form(is_where_runs_go=is_there)
-                refuse_too_few(sample)
+                refuse_too_few(len(sample.chosen), passed_over=bool(sample.changed))
             with (
                 staying_stopped(),
                 heeding_cancellation(trial, ours),
@@ -101,16 +101,21 @@ def verify(
         return kept_report(verify.name, {**outcome.as_json(), "flow_run_id": flow_run.id})
 
 
-def refuse_too_few(sample: Sample) -> None:
+def refuse_too_few(rows: int, *, passed_over: bool) -> None:
     """Accept no config by a handful of rows, where others are published.
+
+    Args:
+        rows: that can be compared.
+        passed_over: whether there are any that cannot.
 
     Raises:
         InvalidSpec: says how many there are.
     """
-    if sample.changed and len(sample.chosen) < ROWS:
+    if passed_over and rows < ROWS:
         raise InvalidSpec(
-            f"only {counted(len(sample.chosen), 'row')} of {ROWS} could be drawn whose inputs are "
-            "as they were: too few to accept a config by; more --rows draw from more inputs"
+            f"only {counted(rows, 'row')} of {ROWS} could be compared whose inputs and published "
+            "files are as they were: too few to accept a config by; more --rows draw from more "
+            "inputs"
         )
 
 
@@ -118,6 +123,7 @@ def accepted(outcome: Outcome) -> Outcome:
     """What was found, and word of it where by that runs may go on."""
     if not outcome.is_same or outcome.configs.other is None:
         return outcome
+    refuse_too_few(outcome.compared.rows, passed_over=outcome.unread > 0)
     with at_output(outcome.sample.spec):
         found = outcome.compared
         how = {"rows": found.rows, "tolerance": found.tolerance, "largest": found.largest}

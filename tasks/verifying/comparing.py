@@ -28,6 +28,13 @@ class Outcomes:
     """Those that are written, in the same columns, by the id of the input row."""
     aside: frozenset[int]
     """Ids of those that are set aside."""
+    unread: frozenset[int] = frozenset()
+    """Ids of those of which nobody can tell, since others have changed the file they were in."""
+
+    def without(self, ids: frozenset[int]) -> "Outcomes":
+        """The same without some rows."""
+        rows = {row: rows for row, rows in self.rows.items() if row not in ids}
+        return Outcomes(rows, self.aside - ids)
 
     def told(self, row: int) -> str:
         """What became of one, in words."""

@@ -34,6 +34,8 @@ class Outcome:
     compared: Compared
     rejections: Rejections
     """Rows that are set aside now, also such as were."""
+    unread: int = 0
+    """Rows that are not compared, since others have changed the files they were published in."""
     is_where_runs_go: bool = False
     """Whether the rows were predicted there."""
     is_accepted: bool = False
@@ -58,6 +60,7 @@ class Outcome:
                 "differ": len(self.compared.rows_that_differ),
             },
             "inputs_changed_or_gone": len(self.sample.changed),
+            "rows_in_changed_files": self.unread,
             "tolerance": self.compared.tolerance,
             "columns": {
                 name: {
@@ -143,6 +146,7 @@ class Outcome:
         figures = {
             "input rows compared": f"{rows['compared']:,}",
             "rows published": f"{rows['published']:,}",
+            "rows passed over": f"{self.unread:,}, whose files others have changed",
             "inputs passed over": f"{told['inputs_changed_or_gone']:,}, changed or gone",
             "tolerance": f"{told['tolerance']:g}",
             "config": config,
@@ -180,15 +184,18 @@ def outcome_of(
         is_where_runs_go: whether its run went where a run would.
 
     Raises:
-        InvalidSpec: a published file is gone, or holds other rows.
+        InvalidSpec: the published files are gone, or hold other rows.
         StaleLedger: somebody has published meanwhile.
     """
     planned, sink = sample.planned, sample.spec.sink
-    was, now = sample.as_published(), sample.as_predicted()
+    was = sample.as_published()
+    now = sample.as_predicted().without(was.unread)
     if sink.row_key:
         keys = PublishedKeys(sample)
         rows = without_superseded(was.rows, now.rows, sink.row_key, keys.are_published)
         now = Outcomes(rows, now.aside)
-    compared = compare(sample.chosen, was, now, sink.partition_by, tolerance)
+    chosen = [row for row in sample.chosen if row not in was.unread]
+    compared = compare(chosen, was, now, sink.partition_by, tolerance)
     rejections = load_rejections(planned, planned.accepted())
-    return Outcome(sample, configs, compared, rejections, is_where_runs_go)
+    unread = len(was.unread)
+    return Outcome(sample, configs, compared, rejections, unread, is_where_runs_go)

@@ -1,6 +1,6 @@
 """Some input rows of published runs, and a run beside the output that predicts them again."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,24 +17,21 @@ from tasks.planning.redrive import SetAside, refuse_nothing_left
 from tasks.previewing import refuse_unlike, staged_with_ids, trial_of
 from tasks.protocol.ids import ROW_BITS, IdRuns, Mask, RowsByRun, are_in, by_run, row_of, shard_of
 from tasks.protocol.ledger import Snapshot
+from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.plan_file import load_plan
-from tasks.publishing.output_rows import OutputFile, OutputReader
+from tasks.publishing.output_rows import OutputReader
 from tasks.ray_job.job import AtOutput, output_of
 from tasks.run_folder import pin_schema, run_id_of, save_and_reload, save_header
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
 from tasks.timeouts import at_output
-from tasks.verifying.comparing import Outcomes, by_id
+from tasks.verifying.comparing import Outcomes, Rows, by_id
 from tasks.verifying.drawing import PublishedShards
+from tasks.verifying.published_rows import joined, kept_rows
 
 DRAWS = 4
 """How often others are drawn for rows whose inputs have changed or are gone."""
-ROWS_AT_ONCE = 4_096
 ROW = "__row"
-CHANGED = (
-    "is not as it was published ({}): others have moved or rewritten it, as a table's compaction "
-    "does, and its rows cannot be compared"
-)
 
 
 @dataclass(frozen=True)
@@ -90,22 +87,54 @@ class Sample(AtOutput):
     def as_published(self) -> Outcomes:
         """What has become of the rows, by their ids in the new run.
 
+        Those of files that are not as they were published are passed over.
+
         Raises:
-            InvalidSpec: a file of theirs is gone, or holds other rows.
+            InvalidSpec: no rows of theirs are left then; or there may be newer ones of their keys.
             StaleLedger: somebody has published meanwhile.
         """
-        try:
-            rows = by_id(self.published(), ROW)
-        except InvalidSpec as error:
-            if ledger_of(self.spec).look().version == self.seen.version:
-                raise
+        tables, unread, changed = [], set[int](), None
+        for file, keep in self.files():
+            own = self.renumbered(file.run_id, file.ids.ids()[keep])
+            try:
+                rows = kept_rows(self.reader, self.output, file, keep)
+                tables.append(rows.append_column(ROW, pa.array(own, pa.int64())))
+            except InvalidSpec as error:
+                changed = error
+                unread |= {*own}
+        found = {row: rows for row, rows in by_id(joined(tables), ROW).items() if row not in unread}
+        if changed:
+            self.refuse_changed(changed, found)
+        return Outcomes(found, self.set_aside(), frozenset(unread))
+
+    def files(self) -> Iterator[tuple[LedgerFile, Mask]]:
+        """Published files that hold any of the rows, and which of their own these are."""
+        for file in self.seen.files.values():
+            if file.run_id in self.rows:
+                keep = are_in(self.rows[file.run_id], file.ids.ids())
+                if keep.any():
+                    yield file, keep
+
+    def refuse_changed(self, changed: InvalidSpec, left: Rows) -> None:
+        """See that something can be said, though a published file is not as it was.
+
+        Raises:
+            InvalidSpec: nothing can.
+            StaleLedger: it is no longer published.
+        """
+        if ledger_of(self.spec).look().version != self.seen.version:
             said = f"somebody has published at {self.output.path} meanwhile: verify again"
-            raise StaleLedger(said) from error
+            raise StaleLedger(said) from changed
+        if self.spec.sink.row_key or not left:
+            raise changed
+
+    def set_aside(self) -> frozenset[int]:
+        """Those of the rows that are set aside, by their ids in the new run."""
         all_aside, aside = self.seen.rows_aside, set[int]()
         for run_id in self.rows.keys() & all_aside.keys():
             ids = self.rows[run_id]
             aside |= {*self.renumbered(run_id, ids[are_in(all_aside[run_id], ids)])}
-        return Outcomes(rows, frozenset(aside))
+        return frozenset(aside)
 
     def as_predicted(self) -> Outcomes:
         """What becomes of them now."""
@@ -123,47 +152,6 @@ class Sample(AtOutput):
         """Reads published rows."""
         schema = pa.ipc.read_schema(pa.py_buffer(self.seen.schema))
         return OutputReader(self.storage, self.spec.sink, schema, schema.names)
-
-    def published(self) -> pa.Table | None:
-        """The rows that are published, with their ids in the new run as a column more.
-
-        Raises:
-            InvalidSpec: a file of theirs is gone, or holds other rows.
-        """
-        tables = []
-        for file in self.seen.files.values():
-            if file.run_id not in self.rows:
-                continue
-            ids = file.ids.ids()
-            keep = are_in(self.rows[file.run_id], ids)
-            if keep.any():
-                place, folder = file.target(self.output), file.path.rpartition("/")[0]
-                opened = OutputFile(place, file.rows, folder, file.size)
-                rows = kept_rows(self.reader, opened, keep)
-                own = self.renumbered(file.run_id, ids[keep])
-                tables.append(rows.append_column(ROW, pa.array(own, pa.int64())))
-        if not tables:
-            return None
-        return pa.concat_tables(tables, promote_options="permissive").sort_by(ROW)
-
-
-def kept_rows(reader: OutputReader, file: OutputFile, keep: Mask) -> pa.Table:
-    """Some rows of a published file, of which a part at a time is held.
-
-    Raises:
-        InvalidSpec: it is gone, or holds other rows than the ledger says.
-    """
-    found, at = [], 0
-    try:
-        for rows in reader.pieces(file, ROWS_AT_ONCE):
-            found.append(rows.filter(pa.array(keep[at : at + len(rows)])))
-            at += len(rows)
-    except (FileNotFoundError, pa.ArrowInvalid) as error:
-        raise InvalidSpec.at("sink.path", file.path, CHANGED.format(error)) from error
-    if at != len(keep):
-        problem = CHANGED.format(f"{at:,} rows instead of {len(keep):,}")
-        raise InvalidSpec.at("sink.path", file.path, problem)
-    return pa.concat_tables(found)
 
 
 def trial_to_verify(

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
 
@@ -198,7 +199,7 @@ def test_no_config_is_accepted_by_a_handful_of_rows(numbers: Path) -> None:
         file.unlink()
     pq.write_table(pa.table({"id": [1], "x": [7.0]}), numbers / "new.parquet")
     batch_inference(with_code(numbers, DOUBLES))
-    with pytest.raises(InvalidSpec, match="only 1 row of 64 could be drawn"):
+    with pytest.raises(InvalidSpec, match="only 1 row of 64 could be compared"):
         verify(spec, accept=True)
     assert left_behind(spec) == []
 
@@ -326,18 +327,52 @@ def test_rows_of_inputs_that_have_changed_are_left_out(numbers: Path) -> None:
         verify(spec)
 
 
-def test_published_files_that_others_have_changed_cannot_be_compared_with(numbers: Path) -> None:
+def test_rows_of_published_files_that_others_have_changed_are_passed_over(numbers: Path) -> None:
     spec = with_code(numbers, DOUBLES)
     batch_inference(spec)
-    first = min(Path(spec.sink.path).glob("*.parquet"))
-    whole = pq.read_table(first)
-    pq.write_table(whole.slice(1), first)
-    with pytest.raises(InvalidSpec, match=rf"{first}.*\(49 rows instead of 50\)"):
-        verify(spec)
-    first.unlink()
-    with pytest.raises(InvalidSpec, match=rf"{first}.* others have moved or rewritten it"):
+    files = sorted(Path(spec.sink.path).glob("*.parquet"))
+    pq.write_table(pq.read_table(files[0]).slice(1), files[0])
+    files[1].unlink()
+    found = verify(spec)
+    assert found["same"]
+    assert 0 < found["rows_in_changed_files"] == 64 - found["rows"]["compared"]
+    assert "whose files others have changed" in page_of(spec.name)
+    with pytest.raises(PredictionsDiffer, match="doubled in"):
+        verify(with_code(numbers, OTHERWISE), rows=1000)
+    with pytest.raises(InvalidSpec, match=r"only \d+ rows of 64 could be compared .* files"):
+        verify(with_code(numbers, COMMENTED), accept=True)
+    assert verify(with_code(numbers, COMMENTED), rows=1000, accept=True)["accepted"]
+    assert left_behind(spec) == []
+
+
+def test_published_files_that_others_have_all_changed_cannot_be_compared_with(
+    numbers: Path,
+) -> None:
+    spec = with_code(numbers, DOUBLES)
+    batch_inference(spec)
+    for file in Path(spec.sink.path).glob("*.parquet"):
+        pq.write_table(pq.read_table(file).slice(1), file)
+    with pytest.raises(
+        InvalidSpec, match=r"49 rows instead of 50\): others have moved or rewritten"
+    ):
         verify(spec)
     assert left_behind(spec) == []
+
+
+def test_what_a_table_has_got_after_a_compaction_is_compared(numbers: Path) -> None:
+    place = str(numbers.parent / "table")
+    spec = with_code(numbers, DOUBLES, sink={"kind": "delta", "path": place})
+    batch_inference(spec)
+    DeltaTable(place).optimize.compact()
+    old = {"retention_hours": 0, "enforce_retention_duration": False}
+    DeltaTable(place).vacuum(dry_run=False, **old)
+    with pytest.raises(InvalidSpec, match="as a table's compaction does"):
+        verify(spec)
+    add_file(numbers)
+    batch_inference(spec)
+    found = verify(spec)
+    assert (found["same"], found["rows"]["published"]) == (True, 1_100)
+    assert 0 < found["rows"]["compared"] == 64 - found["rows_in_changed_files"]
 
 
 def test_all_rows_are_compared_where_more_are_asked_for(numbers: Path) -> None:
