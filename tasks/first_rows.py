@@ -5,8 +5,8 @@ import pyarrow.compute as pc
 from tasks.kinds.sources.source import BadRow
 from tasks.kinds.sources.table_reading.carried import GONE
 from tasks.plan import PlannedRun
-from tasks.protocol.ids import as_ids
 from tasks.protocol.plan_file import Shard, shards_of
+from tasks.protocol.ranges import IdRanges
 from tasks.publishing.rejections import words_in
 from tasks.ray_job.opening import Todo, read_rows
 from tasks.ray_job.stage_error import message_of
@@ -31,7 +31,7 @@ def first_rows(planned: PlannedRun) -> str:
     reader = planned.plan.pins["reader"]
     source = planned.spec.source.as_planned(reader)
     storage, _ = source.opened(source.paths[0])
-    read = next(read_rows(source, storage, Todo(shard, as_ids(()), None, reader)), None)
+    read = next(read_rows(source, storage, Todo(shard, IdRanges.of(()), None, reader)), None)
     if read is None:
         return f"the first, {shard.path}, has no rows"
     if isinstance(read, BadRow):

@@ -60,7 +60,7 @@ class FileRecords(Iterator[bytes | BadRow]):
     def __next__(self) -> bytes | BadRow:
         while not self.held:
             each = next(self.found)
-            self.held = [each] if isinstance(each, BadRow) else each.records()[::-1]
+            self.held += [each] if isinstance(each, BadRow) else each.records()[::-1]
         return self.held.pop()
 
     def put_back(self, record: bytes | BadRow) -> None:
