@@ -86,3 +86,16 @@ def alike_arrays(sent: np.ndarray, back: np.ndarray) -> bool:
     if np.array_equal(sent, back):
         return True  # at once, where to look for NaN takes five times as long
     return np.array_equal(sent, back, equal_nan=sent.dtype.kind in "fcmM")
+
+
+def alike_texts(sent: np.ndarray, back: Any) -> bool:
+    """The same for texts that were handed over as objects of Python's, None among them.
+
+    Nothing but a text is equal to one, so types need not be looked at.
+    """
+    if not isinstance(back, np.ndarray) or back.dtype != object or back.shape != sent.shape:
+        return False
+    try:
+        return bool(sent.tolist() == back.tolist())
+    except (TypeError, ValueError):  # arrays, say, or pandas' NA, which are not true or false
+        return False

@@ -10,7 +10,7 @@ import pyarrow as pa
 from tasks.errors import UserCodeBroke
 from tasks.kinds import columns, user_rows
 from tasks.kinds.column_types import is_text
-from tasks.kinds.unchanged_values import alike
+from tasks.kinds.unchanged_values import alike, alike_texts
 from tasks.protocol.batch import ROW
 from tasks.protocol.ids import Ids
 
@@ -57,10 +57,13 @@ def untouched(
         return {}
     back = given if order is None else given.take(pa.array(order))
     others = back.drop_columns([name for name in back.column_names if name in texts])
-    sent = dict(AS_SENT[batch_format](others))
-    for name in set(texts) & set(back.column_names):
-        sent[name] = texts[name] if order is None else texts[name][order]
-    return {name: back[name] for name in back.column_names if alike(sent[name], returned[name])}
+    sent = AS_SENT[batch_format](others)
+    same = {name for name in others.column_names if alike(sent[name], returned[name])}
+    for name in {*texts} & {*back.column_names}:
+        text = texts[name] if order is None else texts[name][order]
+        if alike_texts(text, returned[name]):
+            same.add(name)
+    return {name: back[name] for name in back.column_names if name in same}
 
 
 def order_of(given: pa.Table, returned: Mapping[str, Any] | pd.DataFrame) -> Ids | None:

@@ -5,10 +5,11 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.kinds.unchanged_values import MANY, alike, alike_lists
+from tasks.kinds.unchanged_values import MANY, alike, alike_lists, alike_texts
 
 NUMBERS: list[Any] = [0, 1, True, 1.0, -0.0, float("nan"), Decimal(1)]
 OTHERS: list[Any] = [None, "a", b"a", "", date(2026, 1, 1)]
@@ -70,3 +71,14 @@ def test_the_quick_ways_say_what_looking_at_each_value_says(
         at = data.draw(st.integers(0, len(sent) - 1))
         back = [*copied(sent[:at]), data.draw(VALUES | MAPPINGS), *copied(sent[at + 1 :])]
         assert alike(sent, back) == plainly_alike(sent, back)
+
+
+@given(st.lists(st.sampled_from([*OTHERS, *ARRAYS, 1, pd.NA])), st.data())
+def test_texts_are_compared_as_other_values_are(back: list[Any], data: st.DataObject) -> None:
+    texts = st.sampled_from(["a", "", None])
+    sent = [data.draw(texts) for _ in back]
+    for values in (back, [str(each) if each == "a" else None for each in sent]):
+        found = np.empty(len(values), dtype=object)
+        found[:] = values
+        wanted = all(map(plainly_alike, sent, values))
+        assert alike_texts(np.array(sent, dtype=object), found) == wanted
