@@ -93,15 +93,38 @@ def check_placeholders(path: str) -> str:
     Raises:
         ValueError: says what cannot, and what to write.
     """
+    named: set[str] = set()
     for token in TOKEN.finditer(path if MARK in path else ""):
         if token["format"] is not None:
             check_format(token["format"])
+            named |= {each[-1] for each in DIRECTIVE.findall(token["format"])}
         elif len(token[0]) == 1:
             raise ValueError(
                 f"in {path!r} a brace belongs to no {{scheduled:%Y-%m-%d}}: write that, or the "
                 "brace twice where it is part of the name"
             )
+    refuse_other_year(named)
     return path
+
+
+def refuse_other_year(named: set[str]) -> None:
+    """Refuse a path that is, around New Year, the one of another week or day.
+
+    Its inputs would be taken for those that are published, and never be read.
+
+    Args:
+        named: directives of its placeholders.
+
+    Raises:
+        ValueError: says which year to write.
+    """
+    if "V" in named and not named & {*"GmbBj"} and named & {*"Yy"}:
+        way_out = "the week %V may be the next year's or the last one's: write %G for its year"
+    elif "G" in named and not named & {*"VUW"}:
+        way_out = "%G is the year of a week %V: write %Y for a date's"
+    else:
+        return
+    raise ValueError(f"it stands for another time, too, around New Year: {way_out}")
 
 
 def check_format(text: str) -> None:

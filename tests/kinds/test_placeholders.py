@@ -22,6 +22,8 @@ TIME = datetime(2026, 3, 5, 2, 7, tzinfo=UTC)
         ),
         ("year={scheduled:%Y}/day={scheduled:%-d}", "year=2026/day=5"),
         ("week-{scheduled:%G-W%V}", "week-2026-W10"),
+        ("{scheduled:%Y/%m/%d}/week-{scheduled:%V}", "2026/03/05/week-10"),
+        ("{scheduled:%Y-W%W}", "2026-W09"),
         ("{{x}}/{scheduled:%d}", "{x}/05"),
         ("{{scheduled:%d}}", "{scheduled:%d}"),
         ("{scheduled:%d%%}", "05%"),
@@ -45,6 +47,11 @@ def test_filled_in(path: str, filled: str) -> None:
         ("{scheduled:%Y}/{name}", "the brace twice"),
         ("{scheduled:{%Y}}", "a brace belongs to no"),
         ("{scheduled_time:%Y}", "a brace belongs to no"),
+        # The Mondays 2029-01-01 and 2029-12-31 would both be 2029-W01.
+        ("{scheduled:%Y-W%V}", "around New Year: .* write %G"),
+        ("{scheduled:%Y}/week={scheduled:%V}", "around New Year: .* write %G"),
+        # 2026-01-03 and 2027-01-03 would both be 2026-01-03.
+        ("{scheduled:%G-%m-%d}", "around New Year: .* write %Y"),
     ],
 )
 def test_refused(path: str, said: str) -> None:
