@@ -1,7 +1,7 @@
 """Rows with an empty value, NaN or infinity: where a batch fails, they are the first to look at.
 
-To halve it until each guilty row is alone takes some fifteen calls a row; apart from the others,
-where most of them are guilty, three.
+To find a guilty row among many others takes ten calls or more; apart from these, where most are
+guilty, two or three.
 """
 
 from itertools import pairwise

@@ -107,13 +107,13 @@ def http_status(error: BaseException) -> int | None:
 
 def is_named(error: BaseException, known: tuple[str, ...]) -> bool:
     """Whether an error is of one of these classes, or of a class of these modules."""
-    return is_made_of(type(error).__mro__, known)
+    return are_named(type(error).__mro__, known)
 
 
 @lru_cache(maxsize=1_000)  # thousands of rows may fail, all in the same way
-def is_made_of(classes: tuple[type, ...], known: tuple[str, ...]) -> bool:
-    """Whether a class, given with all that it is made of, is one of these or of these modules."""
-    names = [f"{each.__module__}.{each.__qualname__}" for each in classes]
+def are_named(kinds: tuple[type, ...], known: tuple[str, ...]) -> bool:
+    """Whether some class is one of these, or of one of these modules."""
+    names = [f"{each.__module__}.{each.__qualname__}" for each in kinds]
     return any(f"{name}.".startswith(f"{each}.") for name in names for each in known)
 
 

@@ -60,13 +60,15 @@ class Sink(Kind):
     )
     partition_by: list[str] = Field(
         default=[],
-        description="Columns that become folders, as in day=2026-01-31/. A Lance dataset has none.",
+        description="Columns that become folders, as in day=2026-01-31/. Each write makes a file "
+        "in every folder that it has rows of: with many folders, name rows_per_file, as many as "
+        "there are folders times the rows that a file should have. A Lance dataset has none.",
     )
     rows_per_file: int | None = Field(
         default=None,
         ge=1,
-        description="At least this many rows in a file, where a write has that many at hand. "
-        "Larger files mean more work to repeat after a crash.",
+        description="At least this many rows in a file, where a write has that many at hand; with "
+        "partition_by in all the files of a write. Larger files mean more work to repeat after a crash.",
     )
     types: dict[str, OutputType] = Field(
         default={},
