@@ -6,6 +6,7 @@ from string import Formatter
 from typing import Annotated, Any, Literal, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import ConfigDict, Field, field_validator
 
 from tasks.errors import InvalidSpec
@@ -18,6 +19,10 @@ from tasks.kinds.steps.step import NEW_COLUMN, Function, Step
 
 WIDEST = 32
 """Bytes of one value of a type of fixed width, at most: a decimal of 256 bits has them."""
+MOST_BYTES = 1 << 31
+LONG = pa.large_string()
+"""However much text a batch makes, it has room."""
+JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=str)
 WAY_OUT = "write columns in braces, as in {review}, and a literal brace twice"
 
 
@@ -75,14 +80,16 @@ class TemplateStep(Step):
             InvalidSpec: a column is not there, or holds nothing that can be written so.
             ValueError: a row has nothing in one, or what its format cannot write.
         """
-        pieces = [self.written(part, rows) for part in self.parts]
-        texts = map("".join, zip(*pieces, strict=True))
-        return with_column(rows, self.column, pa.array(texts, pa.string(), size=len(rows)))
+        pieces = [piece for part in self.parts for piece in self.pieces(part, rows)]
+        empty = {"null_handling": "replace", "null_replacement": self.empty or ""}
+        texts = pc.binary_join_element_wise(*pieces, pa.scalar("", LONG), **empty)
+        return with_column(rows, self.column, pa.chunked_array(in_short(texts), pa.string()))
 
-    def written(self, part: "Part", rows: pa.Table) -> list[str]:
-        """One part of each row's text; errors as `write`."""
+    def pieces(self, part: "Part", rows: pa.Table) -> list[pa.Scalar | pa.ChunkedArray]:
+        """What is before a column, and the column's texts, of each row; errors as `write`."""
+        before = pa.scalar(part.text, LONG)
         if part.column is None:
-            return [part.text] * len(rows)
+            return [before]
         have = visible(rows)
         if part.column not in have:
             raise self.wrong(f"{part.column!r} is not among the columns {have}")
@@ -93,9 +100,10 @@ class TemplateStep(Step):
         # What has no value may be text for want of a type, as where the first rows have none.
         if column.null_count < len(rows) or not is_text(as_text(column.type)):
             self.refuse_format(part, column.type)
-        values = short_floats(pa.table({part.column: column}))[0].to_pylist()
-        as_json = pa.types.is_nested(field.type)
-        return [self.value(part, each, as_json=as_json) for each in values]
+        if column.null_count and self.empty is None:
+            problem = "is empty in this row, and the template reads it: set empty: to what is "
+            raise ValueError(f"column {part.column!r} {problem}to be written for it")
+        return [before, texts_of(part, column)]
 
     def refuse_format(self, part: "Part", kind: pa.DataType) -> None:
         """See that a part's format is one for a column's type, whatever its values are.
@@ -111,25 +119,6 @@ class TemplateStep(Step):
                 f"{part.spec!r} is no format for {type(example).__name__}, as {part.column!r} has"
             )
             raise self.wrong(f"{said}: {error}") from error
-
-    def value(self, part: "Part", value: Any, *, as_json: bool) -> str:
-        """A row's value as it is written.
-
-        Raises:
-            ValueError: there is none, or none that the format is for, as a number so large.
-        """
-        if value is None:
-            if self.empty is None:
-                problem = "is empty in this row, and the template reads it: set empty: to what is "
-                raise ValueError(f"column {part.column!r} {problem}to be written for it")
-            return part.text + self.empty
-        if as_json:
-            value = json.dumps(finite(value), ensure_ascii=False, default=str)
-        try:
-            return part.text + format(value, part.spec)
-        except (ValueError, TypeError, OverflowError) as error:
-            said = f"column {part.column!r} holds {value!r} in this row, which {part.spec!r} cannot"
-            raise ValueError(f"{said} write: {error}") from error
 
     def wrong(self, problem: str) -> InvalidSpec:
         """An error of the template."""
@@ -159,6 +148,72 @@ class Part:
         if is_json or "{" in (spec or ""):
             raise ValueError(f"has braces without a column's name: {WAY_OUT}")
         return cls(text, column, spec or "")
+
+
+def texts_of(part: Part, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column's values as they are written; missing ones are so still.
+
+    Raises:
+        ValueError: one is none that the format is for, as a number so large.
+    """
+    kind = column.type
+    if not part.spec and (pa.types.is_integer(kind) or is_whole_text(column)):
+        return column.cast(LONG)  # just as Python writes them
+    if may_repeat(kind):
+        values = column.unique()
+        if 2 * len(values) <= len(column):
+            places = pc.index_in(column, values)
+            return pa.chunked_array([written(part, values)]).take(places)
+    return pa.chunked_array([written(part, column)])
+
+
+def written(part: Part, column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The same, written one by one by Python; errors as `texts_of`."""
+    values = short_floats(pa.table({"": column}))[0].to_pylist()
+    if pa.types.is_nested(column.type):
+        values = [None if each is None else as_json(each) for each in values]
+    texts: list[str | None] = []
+    try:
+        for each in values:
+            texts.append(None if each is None else format(each, part.spec))
+    except (ValueError, TypeError, OverflowError) as error:
+        said = f"column {part.column!r} holds {values[len(texts)]!r} in this row, which "
+        raise ValueError(f"{said}{part.spec!r} cannot write: {error}") from error
+    return pa.array(texts, LONG)
+
+
+def as_json(value: Any) -> str:
+    """A list or struct as JSON, with null for what is no number."""
+    try:
+        return JSON.encode(value)
+    except ValueError:
+        return JSON.encode(finite(value))
+
+
+def is_whole_text(column: pa.ChunkedArray) -> bool:
+    """Whether a column is of texts, all of whose bytes are letters to Python."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return is_text(column.type)
+
+
+def may_repeat(kind: pa.DataType) -> bool:
+    """Whether many values of a type may be the same, each of which is then written once.
+
+    Fractions seldom are, and two that are equal, 0.0 and -0.0, are written in two ways.
+    """
+    is_time = pa.types.is_temporal(kind) and not pa.types.is_interval(kind)
+    return is_time or is_text(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+
+
+def in_short(texts: pa.ChunkedArray) -> list[pa.Array]:
+    """Texts in pieces of which each has fewer bytes than Arrow's own kind of text holds."""
+    if texts.nbytes < MOST_BYTES or len(texts) == 1:
+        return texts.cast(pa.string()).chunks
+    half = len(texts) // 2
+    return [*in_short(texts.slice(0, half)), *in_short(texts.slice(half))]
 
 
 def parts_of(template: str) -> list[Part]:

@@ -1,6 +1,7 @@
 """A template writes one text a row, and says which braces, formats and values it cannot take."""
 
 import json
+import time
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -13,7 +14,7 @@ from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import IMAGE, MEDIA
-from tasks.kinds.steps import TemplateStep
+from tasks.kinds.steps import TemplateStep, template
 from tasks.protocol.batch import ROW
 from tasks.ray_job.blame import call_with_blame
 
@@ -82,6 +83,47 @@ def test_a_row_with_an_empty_value_is_set_aside_alone_unless_empty_says_what_to_
     assert "column 'review' is empty in this row" in str(outcome.failed[11])
     assert written("Say: {review}!", rows, empty="nothing") == ["Say: fine!", "Say: nothing!"]
     assert written("{review:.2}", rows, empty="") == ["fi", ""]
+
+
+@pytest.mark.parametrize("form", ["{day} {day:%d %B %Y}", "{n}/{n:05d}", "{said:.3}", "{yes}"])
+def test_values_that_repeat_are_written_as_each_is_alone(form: str) -> None:
+    """Each of them once, which a million rows of few days took ten times as long without."""
+    count = 100_000
+    days = pa.array([date(2026, 1, 31), None, date(1999, 12, 1)])
+    few = {"day": days, "n": [7, 7, -1], "said": ["müsli", None, ""], "yes": [True, None, False]}
+    once = pa.table({ROW: [0, 1, 2], **few})
+    places = pa.array([at % 3 for at in range(count)])
+    begun = time.thread_time()
+    texts = written(form, once.take(places), empty="-")
+    assert time.thread_time() - begun < 0.1
+    alone = [written(form, once.slice(at, 1), empty="-")[0] for at in range(3)]
+    assert texts == [alone[at % 3] for at in range(count)]
+
+
+def test_fractions_that_are_equal_are_written_as_each_is() -> None:
+    rows = pa.table({ROW: range(4), "x": [0.0, -0.0, 0.0, -0.0]})
+    assert written("{x}", rows) == ["0.0", "-0.0", "0.0", "-0.0"]
+
+
+def test_bytes_that_are_no_text_cost_their_row_alone() -> None:
+    places = pa.array([0, 2, 3], pa.int32()).buffers()[1]
+    texts = pa.StringArray.from_buffers(2, places, pa.py_buffer(b"ok\xff"))
+    step = TemplateStep(template="Say: {said}").build()
+    outcome = call_with_blame(step, pa.table({ROW: [10, 11], "said": texts}))
+    assert outcome.rows is not None
+    assert outcome.rows["prompt"].to_pylist() == ["Say: ok"]
+    assert isinstance(outcome.failed[11], UnicodeDecodeError)
+
+
+def test_more_text_than_one_array_of_it_holds_is_in_several(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(template, "MOST_BYTES", 64)
+    rows = pa.table({ROW: range(20), "n": range(20)})
+    made = TemplateStep(template="number {n}").build()(rows)["prompt"]
+    assert made.num_chunks > 1
+    assert made.type == pa.string()
+    assert made.to_pylist() == [f"number {at}" for at in range(20)]
 
 
 def test_what_is_no_number_is_empty_too_and_null_within_lists() -> None:
