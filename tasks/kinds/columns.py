@@ -13,6 +13,9 @@ from tasks.kinds.column_types import is_any_list, is_deep, is_list, is_plain_num
 from tasks.kinds.tensors import is_tensor, tensor_array, tensor_from
 from tasks.protocol.batch import RESERVED
 
+FEW_ROWS = 4_096
+"""To begin threads for so few takes longer than to convert them."""
+
 
 def to_numpy(rows: pa.Table) -> dict[str, np.ndarray]:
     """Columns as arrays: lists of one length as 2-D, media decoded, the rest as objects.
@@ -185,7 +188,7 @@ def to_pandas(rows: pa.Table) -> pd.DataFrame:
     """
     rows = decoded(rows).replace_schema_metadata(None)
     deep = [each.name for each in rows.schema if is_deep(each.type)]
-    frame: pd.DataFrame = rows.drop_columns(deep).to_pandas()
+    frame: pd.DataFrame = rows.drop_columns(deep).to_pandas(use_threads=len(rows) > FEW_ROWS)
     for each in rows.schema:
         if is_any_list(each.type) and each.name not in deep:
             lists = writable(frame[each.name].to_numpy(copy=True))
