@@ -16,6 +16,7 @@ from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds import column_types, columns, expression
 from tasks.kinds.sources.images import SCHEMA
 from tasks.kinds.steps import FilterStep, LabelFromPathStep, PythonStep, RenameStep, SelectStep
+from tasks.kinds.steps import python as python_step
 from tasks.protocol.batch import ROW
 from tasks.ray_job.blame import call_with_blame, keeping_rows
 
@@ -506,8 +507,17 @@ def test_python_may_turn_values_into_each_other_beside_columns_that_together_tel
 def test_python_refuses_reordered_rows_beside_columns_that_are_the_same_in_all() -> None:
     rows = ROWS.append_column("run", pa.array(["today"] * 4)).append_column("no", pa.nulls(4))
     rows = rows.append_column("half", pa.array([0.5] * 4, pa.float16()))
+    rows = rows.append_column("nan", pa.array([float("nan")] * 4))
     with pytest.raises(UserCodeBroke, match="'x' in another order"):
         python("reversed_rows").build()(rows)
+
+
+def test_a_column_of_other_numbers_is_not_sorted_to_tell_that_rows_keep_their_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nearly all of the time that a step took which computes a column anew."""
+    monkeypatch.setattr(python_step, "in_order", None)
+    assert python("Add", init={"amount": 5}).build()(ROWS)["x"].to_pylist() == [5, 6, 7, 8]
 
 
 def test_python_may_reorder_with_ids() -> None:
