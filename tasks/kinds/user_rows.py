@@ -11,7 +11,7 @@ import pyarrow as pa
 from tasks.errors import UserCodeBroke
 from tasks.kinds.user_values import column_from_user, in_own_memory, needs_own_way
 from tasks.protocol.batch import ROW
-from tasks.protocol.ids import Ids, are_in, distinct, starts
+from tasks.protocol.ids import Ids, are_in, distinct, have_no_gap, starts
 
 
 def from_user(batch: Any, untouched: Mapping[str, pa.ChunkedArray] | None = None) -> pa.Table:
@@ -139,6 +139,8 @@ def positions(given: Ids, returned: Ids) -> Ids | None:
     order = np.argsort(given, kind="stable")
     first, counts = spans(given[order], returned)
     refuse_unknown(returned[counts == 0])
+    if counts.max(initial=0) <= 1:
+        return order[first]
     back = np.argsort(returned, kind="stable")
     first_back, counts_back = spans(returned[back], returned)
     rank = np.empty(len(returned), dtype=np.int64)
@@ -180,5 +182,8 @@ def refuse_unknown(ids: Ids) -> None:
 
 def spans(ordered: Ids, ids: Ids) -> tuple[Ids, Ids]:
     """Where each id begins among ordered ones, and how often it is there."""
+    if have_no_gap(ordered):  # as nearly always; to search takes a hundred times as long
+        is_there = (ids >= ordered[0]) & (ids <= ordered[-1])
+        return np.where(is_there, ids - ordered[0], 0), is_there.astype(np.int64)
     first = np.searchsorted(ordered, ids, side="left")
     return first, np.searchsorted(ordered, ids, side="right") - first

@@ -51,10 +51,21 @@ def row_of(ids: OneOrMore) -> OneOrMore:
     return ids & (MAX_ROWS - 1)
 
 
+def have_no_gap(ordered: Ids) -> bool:
+    """Whether ordered ids are those of rows one after the other, each once."""
+    return bool(
+        len(ordered)
+        and ordered[-1] - ordered[0] == len(ordered) - 1
+        and (ordered[1:] != ordered[:-1]).all()
+    )
+
+
 def are_in(ordered: Ids, ids: Ids) -> Mask:
     """Which ids are among ordered ones."""
     if not len(ordered):
         return np.zeros(len(ids), dtype=bool)
+    if len(ids) > len(ordered) // 8 and have_no_gap(ordered):  # as nearly always; far quicker
+        return (ids >= ordered[0]) & (ids <= ordered[-1])
     return ordered[np.minimum(np.searchsorted(ordered, ids), len(ordered) - 1)] == ids
 
 

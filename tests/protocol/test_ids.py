@@ -10,6 +10,7 @@ from tasks.protocol.ids import (
     MAX_ROWS,
     MAX_SHARDS,
     IdRuns,
+    are_in,
     as_ids,
     row_id,
     row_of,
@@ -49,6 +50,18 @@ def test_one_sequence_may_follow_another(one: list[int], other: list[int]) -> No
     assert IdRuns.joined(parts).ids().tolist() == [*one, *other, *one]
     assert IdRuns.joined(parts[:1]) == parts[0]
     assert IdRuns.joined([]) == IdRuns()
+
+
+@given(near_ids, near_ids)
+def test_ids_are_found_among_ordered_ones(some: list[int], ids: list[int]) -> None:
+    found = are_in(as_ids(sorted(some)), as_ids(ids))
+    assert found.tolist() == [each in some for each in ids]
+
+
+@pytest.mark.parametrize("ordered", [[3, 4, 5, 6], [3, 3, 5, 6], [3, 4, 5, 9], [], [4]])
+def test_ids_are_found_among_those_without_a_gap_and_others(ordered: list[int]) -> None:
+    ids = [-(2**63), 2, 3, 4, 5, 6, 7, 9, 2**63 - 1]
+    assert are_in(as_ids(ordered), as_ids(ids)).tolist() == [each in ordered for each in ids]
 
 
 def test_what_a_filter_leaves_takes_a_few_bits_a_row() -> None:

@@ -13,6 +13,7 @@ import pytest
 from tasks.errors import UserCodeBroke
 from tasks.kinds.media import decode_media_columns
 from tasks.kinds.models.model import Placement
+from tasks.kinds.user_rows import positions
 from tasks.protocol.batch import ROW
 from tasks.ray_job.blame import call_with_blame
 from tasks.ray_job.stage_functions import joined
@@ -344,6 +345,16 @@ def test_children_are_joined_in_their_order(at: list[int]) -> None:
     assert sorted(zip(returned["t"].to_pylist(), returned["was"].to_pylist(), strict=True)) == [
         ("abcd"[each], each) for each in sorted(at)
     ]
+
+
+def test_rows_of_a_batch_are_found_without_a_search() -> None:
+    given = np.arange(1 << 20) + (3 << 32)
+    returned = np.random.default_rng(0).permutation(given)
+    begun = time.thread_time()
+    found = positions(given, returned)
+    assert time.thread_time() - begun < 0.2  # it took a second
+    assert found is not None
+    assert (given[found] == returned).all()
 
 
 def test_a_row_that_becomes_several_is_repeated() -> None:
