@@ -1,5 +1,7 @@
 """Columns as a model's arrays: what does not fit is said by column, of the spec or of a row."""
 
+import subprocess
+import sys
 from decimal import Decimal
 from typing import Any
 
@@ -144,3 +146,16 @@ def test_decimals_are_numbers(kind: pa.DataType) -> None:
     found = stacked(pa.table({"c": pa.array(values, kind)}), "c")
     assert found.dtype == np.float64
     assert found.tolist() == ([1.25, 2.5] if found.ndim == 1 else [[1.25, 2.5]] * 2)
+
+
+def test_no_threads_are_begun_for_a_frame_of_a_few_rows() -> None:
+    """They took as long as the frame, which the search for a guilty row makes again and again."""
+    code = (
+        "import psutil, pyarrow as pa; from tasks.kinds.columns import FEW_ROWS, to_pandas; "
+        "count = psutil.Process().num_threads; "
+        "few, more = (pa.table({c: range(n) for c in 'abcd'}) for n in (8, FEW_ROWS + 1)); "
+        "to_pandas(few); before = count(); to_pandas(few); print(count() - before, end=' '); "
+        "before = count(); to_pandas(more); print(count() - before > 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "True"]
