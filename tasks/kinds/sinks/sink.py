@@ -68,7 +68,8 @@ class Sink(Kind):
         default=None,
         ge=1,
         description="At least this many rows in a file, where a write has that many at hand; with "
-        "partition_by in all the files of a write. Larger files mean more work to repeat after a crash.",
+        "partition_by in all the files of a write. Larger files mean more work to repeat after a "
+        "crash.",
     )
     types: dict[str, OutputType] = Field(
         default={},
