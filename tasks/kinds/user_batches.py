@@ -55,15 +55,22 @@ def untouched(
         return {}  # the adapter says so; a step may leave out some children of a row
     if not given.num_columns:
         return {}
-    back = given if order is None else given.take(pa.array(order))
-    others = back.drop_columns([name for name in back.column_names if name in texts])
-    sent = AS_SENT[batch_format](others)
-    same = {name for name in others.column_names if alike(sent[name], returned[name])}
-    for name in {*texts} & {*back.column_names}:
-        text = texts[name] if order is None else texts[name][order]
-        if alike_texts(text, returned[name]):
-            same.add(name)
-    return {name: back[name] for name in back.column_names if name in same}
+    others = given.drop_columns([name for name in given.column_names if name in texts])
+    # Of all rows, and taken then: of those that are left alone, none may lack a value any more,
+    # and whole numbers would not be the floats that user code got.
+    sent = {**AS_SENT[batch_format](others), **texts}
+    return {
+        name: given[name] if order is None else given[name].take(pa.array(order))
+        for name in given.column_names
+        if (alike_texts if name in texts else alike)(taken(sent[name], order), returned[name])
+    }
+
+
+def taken(column: Any, at: Ids | None) -> Any:
+    """Values of a column by their places; all of them where None."""
+    if at is None:
+        return column
+    return column.iloc[at] if isinstance(column, pd.Series) else column[at]
 
 
 def order_of(given: pa.Table, returned: Mapping[str, Any] | pd.DataFrame) -> Ids | None:

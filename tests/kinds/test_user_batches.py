@@ -19,6 +19,8 @@ ROWS = pa.table(
         "number": pa.array([1.0, None, float("nan")], pa.float32()),
         "tags": pa.array([["a"], [], ["b", "c"]], pa.list_(pa.large_string())),
         "place": [{"x": 1}, None, {"x": 3}],
+        "count": pa.array([2**60 + 1, None, 3], pa.int64()),
+        "vector": pa.array([[1, 2], None, [5, 6]], pa.list_(pa.int16(), 2)),
     }
 )
 ALL = [*ROWS.column_names]
@@ -45,6 +47,10 @@ def backwards(batch: Any) -> Any:
     )
 
 
+def first_left(batch: Any) -> Any:
+    return batch[:1] if isinstance(batch, pd.DataFrame) else {k: v[:1] for k, v in batch.items()}
+
+
 def none_left(batch: Any) -> Any:
     return batch[:0] if isinstance(batch, pd.DataFrame) else {k: v[:0] for k, v in batch.items()}
 
@@ -65,6 +71,7 @@ def without_ids(batch: Any) -> Any:
         (written_to, [0, 1, 2], {"text", "number"}),
         (twice, [0, 0, 1, 1, 2, 2], set()),
         (backwards, [2, 1, 0], set()),
+        (first_left, [0], set()),
         (none_left, [], set()),
         (moved, [0, 0, 1, 1, 2, 2], {"text"}),
         (without_ids, [0, 1, 2], {ROW}),
