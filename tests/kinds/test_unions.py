@@ -18,12 +18,13 @@ NO_SOURCES |= {"parquet_types", "files_to_ask", "encoded"}
 NO_MODELS = {"model", "file_model", "arrays", "output_names", "safetensors_file"}
 NO_MODELS |= {"torch_threads", "torch_batches", "onednn", "exact_floats", "machine_errors"}
 NO_MODELS |= {"input_types", "odd_numbers"}
+NO_SINKS = {"sink", "table_sink", "json_texts", "partitions"}
 UNIONS = [
     pytest.param(sources, sources.AnySource, NO_SOURCES, id="sources"),
     pytest.param(steps, steps.AnyStep, {"step"}, id="steps"),
     pytest.param(models, models.AnyModel, NO_MODELS, id="models"),
     pytest.param(gates, gates.AnyGate, NO_GATES, id="gates"),
-    pytest.param(sinks, sinks.AnySink, {"sink", "table_sink"}, id="sinks"),
+    pytest.param(sinks, sinks.AnySink, NO_SINKS, id="sinks"),
 ]
 
 

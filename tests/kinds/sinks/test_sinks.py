@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec, SchemaMismatch
 from tasks.kinds.sinks import CsvSink, DeltaSink, JsonlSink, LanceSink, ParquetSink, Sink
-from tasks.kinds.sinks.sink import group_rows
+from tasks.kinds.sinks.partitions import group_rows
 from tasks.protocol.ids import as_ids
 
 SINKS: list[Sink] = [

@@ -1,0 +1,112 @@
+"""Rows as one file for each combination of the partition columns' values."""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.hive import NULL_FOLDER, hive_folder
+from tasks.protocol.ids import Ids
+from tasks.protocol.records import Part
+from tasks.protocol.urls import is_path
+
+MAX_PARTITIONS_PER_WRITE = 1_000
+MAX_NAME_BYTES = 255
+"""Of a folder's name, on the disks of Linux and macOS."""
+MAX_PATH_BYTES = 900
+"""Of S3's 1,024 for a key, which ends with the name of a file."""
+
+
+def partitioned(
+    rows: pa.Table,
+    ids: Ids,
+    by: list[str],
+    encode: Callable[[pa.Table], bytes],
+    suffix: str,
+    inside: pa.Table | None,
+) -> list[Part]:
+    """One part for each combination of the partition columns' values.
+
+    Args:
+        rows: of all partitions.
+        ids: of the rows.
+        by: the partition columns.
+        encode: makes a file of rows.
+        suffix: of the files' names.
+        inside: what the files hold of the rows; all columns but the partitions' where None.
+
+    Raises:
+        InvalidSpec: a column is not there, or has too many values.
+    """
+    field = "sink.partition_by"
+    missing = [name for name in by if name not in rows.column_names]
+    if missing:
+        problem = f"are not among {rows.column_names}; add them to sink.keep_columns, or drop them"
+        raise InvalidSpec.at(field, missing, problem)
+    groups = group_rows(rows.select(by))
+    if len(groups) > MAX_PARTITIONS_PER_WRITE:
+        problem = f"makes {len(groups)} folders of {len(rows)} rows: name columns of fewer values"
+        raise InvalidSpec.at(field, by, problem)
+    if any(NULL_FOLDER in values for values, _ in groups):
+        problem = f"has the text {NULL_FOLDER}, which as a folder stands for no value at all"
+        raise InvalidSpec.at(field, by, f"{problem}: write another word in a step")
+    rest = rows.drop_columns(by) if inside is None else inside
+    if not rest.num_columns:  # such a file has no rows either
+        problem = "leaves no column for the files: keep another one, as by sink.keep_columns"
+        raise InvalidSpec.at(field, by, problem)
+    # Taken at once: each time, Arrow would make one chunk of a column's many.
+    rest = rest.take(pa.array(np.concatenate([at for _, at in groups]))) if groups else rest
+    starts = np.cumsum([0, *(len(at) for _, at in groups)]).tolist()
+    return [
+        Part(
+            encode(rest.slice(start, len(at))),
+            suffix,
+            ids[at],
+            "".join(map(hive_folder, by, values)),
+        )
+        for start, (values, at) in zip(starts, groups, strict=False)
+    ]
+
+
+def refuse_long(output: str, partition: str) -> None:
+    """Refuse folders that nothing can be moved into once the run is published.
+
+    Raises:
+        InvalidSpec: a name is longer than disks take, or a path than object stores do.
+    """
+    if is_path(output):
+        length, limit = max(map(len, partition.encode().split(b"/"))), MAX_NAME_BYTES
+    else:
+        length, limit = len(f"{output}/{partition}".encode()), MAX_PATH_BYTES
+    if length > limit:
+        problem = (
+            f"makes {length} bytes of a name that may have {limit}: name columns of short values"
+        )
+        raise InvalidSpec.at("sink.partition_by", f"{partition[:60]}...", problem)
+
+
+def group_rows(keys: pa.Table) -> list[tuple[list[object], npt.NDArray[np.int64]]]:
+    """Each combination of values with the rows that have it, in order; each row is in one group.
+
+    To look for rows equal to a value would find none for NaN, and -0.0 twice.
+    """
+    codes = np.zeros(len(keys), dtype=np.int64)
+    for column in keys.columns:
+        number = int(codes.max(initial=0)) + 1
+        codes = codes_of(pa.chunked_array([codes_of(column) * number + codes]))
+    few = len(codes) and codes.max() <= np.iinfo(np.uint16).max  # which NumPy sorts by counting
+    order = np.argsort(codes.astype(np.uint16) if few else codes, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(order) else []
+    firsts = keys.take(pa.array([rows[0] for rows in groups], pa.int64()))
+    values = zip(*(column.to_pylist() for column in firsts.columns), strict=True)
+    return [([*each], rows) for each, rows in zip(values, groups, strict=True)]
+
+
+def codes_of(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """Each value as a number, from 0 on as they first appear."""
+    if pa.types.is_dictionary(column.type):  # each chunk may have one of its own, with nulls
+        column = column.cast(column.type.value_type)
+    encoded = column.dictionary_encode(null_encoding="encode")
+    return np.concatenate([np.zeros(0, np.int64), *(each.indices for each in encoded.chunks)])
