@@ -24,7 +24,7 @@ def refuse_lost_days(spec: BatchInferenceSpec, schedule: Schedule) -> None:
 
     Args:
         spec: of the deployment, with its placeholders.
-        schedule: of the deployment; one that comes more than once a day passes by no day.
+        schedule: of the deployment; one that comes at several times of day is let be.
 
     Raises:
         InvalidSpec: they pass one by.
@@ -56,9 +56,10 @@ def passed_by(spec: BatchInferenceSpec, schedule: Schedule) -> tuple[date, date]
     """
     zone = schedule.zone
     now = datetime.now(find_zone(zone)).replace(tzinfo=None)
-    by_calendar = [each.date() for each in times_of(schedule, "UTC", now)]
-    if len({*by_calendar}) < len(by_calendar):
-        return None
+    shown = times_of(schedule, "UTC", now)
+    if len({each.time() for each in shown}) > 1:
+        return None  # more than one a day, or such as pass days by in any case, as each 36 hours
+    by_calendar = [each.date() for each in shown]
     times = times_of(schedule, zone, now)
     taken = [at_time(spec, each).source.path for each in times]
     for wanted, (one, next_one) in zip(pairwise(by_calendar), pairwise(times), strict=False):

@@ -125,6 +125,10 @@ def test_days_are_also_passed_by_at_intervals_and_by_rules(
         (DAILY, {}),
         (DAILY, {"timezone": "Europe/Berlin"}),
         ({"interval": 3_600}, {}),
+        (
+            {"interval": 36 * 3_600, "anchor_date": "2026-01-01T00:30:00+01:00"},
+            {"timezone": "Europe/Berlin"},
+        ),
         ({"interval": 7 * 86_400, "timezone": "Europe/Berlin"}, {"timezone": "Europe/Berlin"}),
         ({"interval": "{{ $EVERY }}", "timezone": "Europe/Berlin"}, {}),
         ({"rrule": "FREQ=DAILY;BYHOUR=2", "timezone": "Europe/Berlin"}, {"offset": "-1d"}),
