@@ -30,7 +30,7 @@ def kept_rows(
         for rows in reader.pieces(file, ROWS_AT_ONCE):
             found.append(rows.filter(pa.array(keep[at : at + len(rows)])))
             at += len(rows)
-    except (FileNotFoundError, pa.ArrowInvalid) as error:
+    except (FileNotFoundError, pa.ArrowException) as error:
         raise InvalidSpec.at("sink.path", file.path, CHANGED.format(error)) from error
     if at != len(keep):
         problem = CHANGED.format(f"{at:,} rows instead of {len(keep):,}")

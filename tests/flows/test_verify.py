@@ -359,6 +359,17 @@ def test_published_files_that_others_have_all_changed_cannot_be_compared_with(
     assert left_behind(spec) == []
 
 
+def test_a_csv_that_others_have_saved_with_other_delimiters_cannot_be_compared_with(
+    numbers: Path,
+) -> None:
+    spec = with_code(numbers, DOUBLES, sink={"kind": "csv", "path": str(numbers.parent / "csv")})
+    batch_inference(spec)
+    for file in Path(spec.sink.path).glob("*.csv"):
+        file.write_text(file.read_text().replace(",", ";"))
+    with pytest.raises(InvalidSpec, match=r"is not as it was published .* others have"):
+        verify(spec)
+
+
 def test_what_a_table_has_got_after_a_compaction_is_compared(numbers: Path) -> None:
     place = str(numbers.parent / "table")
     spec = with_code(numbers, DOUBLES, sink={"kind": "delta", "path": place})
