@@ -137,6 +137,36 @@ def taken_apart(value: Any) -> Any:
     return [*map(taken_apart, value)] if is_deep or isinstance(value, (list, tuple)) else value
 
 
+def holds_arrays(value: np.ndarray) -> bool:
+    """Whether a row's values are arrays themselves."""
+    if value.dtype != object:
+        return False
+    return isinstance(next((each for each in value if each is not None), None), np.ndarray)
+
+
+def as_lists(value: Any, *, also_empty: bool = False) -> Any:
+    """Arrays of arrays as lists, at any depth; arrays that are numbers' or texts' stay.
+
+    Args:
+        value: of a row.
+        also_empty: whether arrays without values are lists too, whatever type and depth they have.
+    """
+    value = as_numpy(value)
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.ndim == 1 and value.dtype != object and (value.size or not also_empty):
+        return value
+    return [as_lists(each, also_empty=also_empty) for each in value]
+
+
+def array_of_arrays(items: list[np.ndarray | None]) -> pa.Array:
+    """Arrays of arrays as a column of lists of lists."""
+    try:
+        return pa.array([as_lists(item) for item in items])
+    except pa.ArrowException:
+        return pa.array([as_lists(item, also_empty=True) for item in items])
+
+
 def array_from_numpy(values: np.ndarray) -> pa.Array:
     """An array as a column: 2-D and more become lists of fixed size."""
     if values.ndim == 0:
@@ -148,6 +178,10 @@ def array_from_numpy(values: np.ndarray) -> pa.Array:
         present = [item for item in items if item is not None]
         if present and all(isinstance(item, np.ndarray) for item in present):
             flat = all(item.ndim == 1 for item in present)
+            # A tensor's bytes would be where Python's objects lie, and not what they are.
+            has_objects = not flat and any(item.dtype == object for item in present)
+            if has_objects or any(map(holds_arrays, present)):
+                return array_of_arrays(items)
             return pa.array(items) if flat else tensor_array(items)
         return pa.array(items)
     if values.ndim == 1:

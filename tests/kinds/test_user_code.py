@@ -447,6 +447,30 @@ def test_lists_may_be_written_to(batch_format: Any, kind: pa.DataType) -> None:
     assert lists.to_pylist() == [[3.0, 4.0], None, [0.0, 2.0]]
 
 
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([[[1, 2], [3, 4]], [[5], [6, 7]], None, []], pa.int16()),  # an array, and one of arrays
+        ([[[1, 2], [3, 4]], [None, [6, 7]], [None]], pa.int16()),
+        ([[[1], [2, 3]], [], [[]]], pa.int16()),
+        ([[["a", "b"], ["c", None]], [["d"], []]], pa.string()),
+    ],
+)
+def test_lists_of_lists_come_back_as_what_is_in_them(values: list[Any], kind: pa.DataType) -> None:
+    kind = pa.list_(pa.list_(kind))
+    rows = pa.table({"x": pa.array(values, kind)})
+    made = made_by(lambda batch: {"made": batch["x"][::-1]}, rows)["made"]
+    assert (made.type, made.to_pylist()) == (kind, values[::-1])
+
+
+def test_arrays_of_empty_arrays_keep_their_type() -> None:
+    outer = np.empty(1, object)
+    outer[0] = np.empty(0, np.int16)
+    rows = pa.table({"x": [1, 2]})
+    made = made_by(lambda batch: {"made": [outer, None]}, rows)["made"]
+    assert (made.type, made.to_pylist()) == (pa.list_(pa.list_(pa.int16())), [[[]], None])
+
+
 def test_nothing_for_the_only_row_is_no_value_of_it() -> None:
     rows = pa.table({ROW: pa.array([1], pa.int64()), "x": [1.5]})
     with pytest.raises(TypeError, match="'made' has no Arrow type: None, where a value for each"):
