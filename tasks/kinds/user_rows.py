@@ -30,7 +30,9 @@ def from_user(batch: Any, untouched: Mapping[str, pa.ChunkedArray] | None = None
     untouched = untouched or {}
     if isinstance(batch, pa.Table):
         refuse_namesakes(batch.column_names)
-        return pa.table([*map(in_own_memory, batch.columns)], schema=batch.schema)
+        own = [*map(in_own_memory, batch.columns)]
+        fields = [field.with_type(each.type) for field, each in zip(batch.schema, own, strict=True)]
+        return pa.table(own, schema=pa.schema(fields, batch.schema.metadata))
     if isinstance(batch, pd.DataFrame):
         refuse_namesakes(batch.columns)
         refuse_reordered([] if ROW in batch else [batch.index])

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tasks.errors import UserCodeBroke
 from tasks.kinds.columns import stack
@@ -39,7 +40,12 @@ def column_from_user(name: object, values: Any) -> pa.Array:
 
 
 def in_own_memory(values: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
-    """A copy: Arrow takes NumPy's memory as it is, and the code may fill that for the next rows."""
+    """A copy: Arrow takes NumPy's memory as it is, and the code may fill that for the next rows.
+
+    Runs of equal values are written out, of which Arrow's own functions lose the places.
+    """
+    if pa.types.is_run_end_encoded(values.type):
+        values = pc.run_end_decode(values)
     chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
     return pa.chunked_array([pa.concat_arrays([each]) for each in chunks], values.type)
 

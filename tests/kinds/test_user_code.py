@@ -633,3 +633,9 @@ def test_threads_look_at_code_at_once(tmp_path: Path) -> None:
             list(pool.map(look, range(40)))
     finally:
         sys.setswitchinterval(was)
+
+
+def test_runs_of_equal_values_are_written_out() -> None:
+    runs = pa.RunEndEncodedArray.from_arrays([2, 5], ["a", None])
+    made = made_by(lambda batch: pa.table({"x": runs.slice(1, 3)}), pa.table({"x": [1, 2, 3]}))
+    assert (made["x"].type, made["x"].to_pylist()) == (pa.string(), ["a", None, None])
