@@ -1,12 +1,10 @@
 """Plain Ray Data, as well as we can: filtered and repeated in Arrow, trees in place."""
 
-from functools import partial
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tests.benchmarks.plain.tabular import Trees
+from tests.benchmarks.plain.tabular import Trees, predicted, read
 from tests.benchmarks.script import Arguments, arguments
 from tests.benchmarks.workloads.offers import (
     COLUMNS,
@@ -46,26 +44,9 @@ class Fares(Trees):
 
 def main(given: Arguments) -> None:
     """Read what is needed, filter, repeat, predict, write by company."""
-    import ray
-
-    knobs = given.knobs
-    ray.init(include_dashboard=False, logging_level="ERROR")
-    context = ray.data.DataContext.get_current()
-    context.enable_progress_bars = False
-    context.target_max_block_size = knobs["block_mib"] << 20
-    rides = ray.data.read_parquet(str(given.inputs), columns=COLUMNS)
-    several = partial(rides.map_batches, batch_format="pyarrow", zero_copy_batch=True)
-    predictions = several(offers, batch_size=None).map_batches(
-        Fares,
-        compute=ray.data.ActorPoolStrategy(size=knobs["pool"]),
-        batch_format="pyarrow",
-        batch_size=knobs["batch_size"],
-        zero_copy_batch=True,
-        # Threads are what the cores are shared by; an actor that asks for all lets nothing read.
-        num_cpus=0.5,
-        fn_constructor_args=(str(given.weights), knobs["threads"], str(given.clocks)),
-    )
-    predictions.write_parquet(str(given.output), partition_cols=[COMPANY])
+    rides = read(given, COLUMNS)
+    many = rides.map_batches(offers, batch_format="pyarrow", batch_size=None, zero_copy_batch=True)
+    predicted(many, Fares, given).write_parquet(str(given.output), partition_cols=[COMPANY])
     given.finish()
 
 

@@ -1,5 +1,7 @@
 """Plain Ray Data, as well as we can: projected columns, Arrow batches, trees in place."""
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
@@ -39,27 +41,37 @@ class Trees:
         return pa.table({**{name: batch[name] for name in self.KEPT}, **made})
 
 
-def main(given: Arguments) -> None:
-    """Read what is needed, predict, write."""
+def read(given: Arguments, columns: list[str]) -> Any:
+    """Begin Ray, and read some columns."""
     import ray
 
-    knobs = given.knobs
     ray.init(include_dashboard=False, logging_level="ERROR")
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
-    context.target_max_block_size = knobs["block_mib"] << 20
-    rides = ray.data.read_parquet(str(given.inputs), columns=[KEY, *FEATURES])
-    predictions = rides.map_batches(
-        Trees,
-        compute=ray.data.ActorPoolStrategy(size=knobs["pool"]),
+    context.target_max_block_size = given.knobs["block_mib"] << 20
+    return ray.data.read_parquet(str(given.inputs), columns=columns)
+
+
+def predicted(rides: Any, trees: type[Trees], given: Arguments) -> Any:
+    """What a pool of trees says of rides."""
+    import ray
+
+    return rides.map_batches(
+        trees,
+        compute=ray.data.ActorPoolStrategy(size=given.knobs["pool"]),
         batch_format="pyarrow",
-        batch_size=knobs["batch_size"],
+        batch_size=given.knobs["batch_size"],
         zero_copy_batch=True,
         # Threads are what the cores are shared by; an actor that asks for all lets nothing read.
         num_cpus=0.5,
-        fn_constructor_args=(str(given.weights), knobs["threads"], str(given.clocks)),
+        fn_constructor_args=(str(given.weights), given.knobs["threads"], str(given.clocks)),
     )
-    predictions.write_parquet(str(given.output))
+
+
+def main(given: Arguments) -> None:
+    """Read what is needed, predict, write."""
+    rides = read(given, [KEY, *FEATURES])
+    predicted(rides, Trees, given).write_parquet(str(given.output))
     given.finish()
 
 
