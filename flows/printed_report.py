@@ -7,6 +7,7 @@ from rich.console import Console
 from flows.console import escape
 from tasks.counted import counted
 from tasks.protocol.cleanup import Orphan
+from tasks.reporting.file_sizes import told_files
 from tasks.reporting.numbers import write_number
 from tasks.reporting.verdict import sentence
 from tasks.reporting.versions import told_version
@@ -44,6 +45,7 @@ def print_report(
         **({} if accuracy is None else {"accuracy": f"{accuracy * 100:.2f} %"}),
         **gates_line(report),
         **({} if report["cost"] is None else {"cost": write_number(report["cost"])}),
+        **({"files": told_files(report["file_sizes"])} if report["file_sizes"] else {}),
         "output": f"{report['output']} ({told_version(report)})",
         "report": report["report"] or "-",
         **({"profile": report["profile"]} if report["profile"] else {}),

@@ -12,10 +12,10 @@ from functools import partial
 
 from tasks.errors import ErrorBudgetExceeded
 from tasks.protocol.batch import RowBatch
-from tasks.ray_job.adaptive_batching import EMIT_EVERY_SECONDS
 from tasks.ray_job.batch_sizes import with_rows_per_batch
 from tasks.ray_job.counts import Counts, Reporter, counted
 from tasks.ray_job.follower_heartbeat import refuse_if_stopped
+from tasks.ray_job.gathering import Gathering
 from tasks.ray_job.job import Job
 from tasks.ray_job.output_schema import KNOWN
 from tasks.ray_job.own_machine import with_all_cores
@@ -96,7 +96,7 @@ def start_stages(job: Job, line: StageThreads, report: Reporter) -> None:
         builders["infer"] = partial(loaded, job, line)
     for stage, build in builders.items():
         rows = line.add(stage, through(job, stage, build, rows, line, report))
-    line.add("write", written(job, grouped(rows, per_write(job, smaller)), report))
+    line.add("write", written(job, rows, per_write(job, smaller), report))
 
 
 def loaded(job: Job, line: StageThreads) -> StageAdapter:
@@ -153,21 +153,11 @@ def one_at_a_time() -> Iterator[None]:
             BUILDING.release()
 
 
-def grouped(batches: Iterable[RowBatch], size: int) -> Iterator[list[RowBatch]]:
-    """What makes a record each: so many batches, or what half a minute brings."""
-    group: list[RowBatch] = []
-    begun = time.monotonic()
-    for batch in batches:
-        group.append(batch)
-        if len(group) >= size or time.monotonic() - begun > EMIT_EVERY_SECONDS:
-            yield group
-            group, begun = [], time.monotonic()
-    if group:
-        yield group
-
-
-def written(job: Job, groups: Iterable[list[RowBatch]], report: Reporter) -> Iterator[RowBatch]:
+def written(
+    job: Job, batches: Iterable[RowBatch], per_write: int, report: Reporter
+) -> Iterator[RowBatch]:
     """Write; nothing comes out."""
-    for group in groups:
-        write_reported(job, group, report)
+    gathering = Gathering(job, per_write)
+    for group in gathering.groups(batches):
+        gathering.learn(write_reported(job, group, report))
     yield from ()

@@ -63,15 +63,16 @@ def most_unrecorded(batch_seconds: float, per_write: int = 1) -> int:
     return max(UNRECORDED_PER_REPLICA * per_write, of_quick_ones)
 
 
-def write_reported(job: Job, batches: list[RowBatch], report: Reporter) -> None:
+def write_reported(job: Job, batches: list[RowBatch], report: Reporter) -> Record:
     """Write and report."""
     begun, clock = time.monotonic(), CpuClock()
     with profiled(job, "write"):
-        write_batches(job, batches)
+        record = write_batches(job, batches)
     rows = sum(len(batch.rows) for batch in batches)
     parents = sum(num_parents(batch.rows) for batch in batches)
     seconds = time.monotonic() - begun
     report(Report("write", rows, 0, 0, seconds, parents=parents, cpu_seconds=clock.lap()))
+    return record
 
 
 def write_batches(job: Job, batches: list[RowBatch]) -> Record:

@@ -14,6 +14,7 @@ from tasks.publishing.rejections import error_lines
 from tasks.reporting.addresses import named_on
 from tasks.reporting.confusion import confusion_image
 from tasks.reporting.evidence import Evidence
+from tasks.reporting.file_sizes import told_files
 from tasks.reporting.gates import gates_part
 from tasks.reporting.manifest import published_files, versions
 from tasks.reporting.numbers import write_number
@@ -45,7 +46,7 @@ def success_page(evidence: Evidence, report: dict[str, Any], compared: Compariso
         section("Last runs", *trend_part(past_runs(evidence, report))),
         section("Sample predictions", run_sample(planned, evidence.accepted)),
         section("Rows set aside", rejections_part(evidence)),
-        section("Files", files_table(evidence)),
+        section("Files", told_files(report["file_sizes"]), files_table(evidence)),
         section("Made with", versions_table(evidence)),
         spec_part(evidence),
     )

@@ -19,6 +19,7 @@ from tasks.reporting.figures import (
     stage_figures,
     written_per_second,
 )
+from tasks.reporting.file_sizes import FileSizes, file_sizes
 from tasks.reporting.timings import timings_of
 from tasks.reporting.verdict import Verdict, judge_run
 
@@ -62,6 +63,8 @@ class RunReport:
     """Hours of CPU cores and GPUs that the whole run has held."""
     cost: float | None = None
     """That at the spec's prices."""
+    file_sizes: FileSizes | None = None
+    """Of the published files of rows; with the setting that makes them larger where that pays."""
     gates: list[dict[str, Any]] = field(default_factory=list)
     """What each gate measured, its limit, and whether the rows passed."""
     accepted: dict[str, Any] | None = None
@@ -144,6 +147,7 @@ def figures_of(
         profile=named_on(planned.storage, planned.run.profile) if evidence.profiles else None,
         held=held,
         cost=cost_of(planned.spec, held),
+        file_sizes=None if version is None else file_sizes(evidence, seconds["steady"]),
         scheduled_time=planned.options.scheduled_iso,
     )
 

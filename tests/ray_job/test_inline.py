@@ -44,6 +44,11 @@ def meet(batch: dict[str, Any]) -> dict[str, Any]:
     return batch
 
 
+def into_twenty_folders(batch: dict[str, Any]) -> dict[str, Any]:
+    """A step that says which folder a row belongs to."""
+    return {**batch, "folder": batch["id"] % 20}
+
+
 class Meets:
     """Doubles x; goes on when the step is at the next batch."""
 
@@ -125,6 +130,29 @@ def numbers(tmp_path: Path) -> Path:
     ids = list(range(200))
     pq.write_table(pa.table({"id": ids, "x": [float(i) for i in ids]}), folder / "0.parquet")
     return folder
+
+
+@pytest.mark.parametrize(("rows_per_file", "writes"), [(None, 2), (20, 10)])
+def test_rows_of_many_folders_wait_for_others_of_their_files(
+    numbers: Path, rows_per_file: int | None, writes: int
+) -> None:
+    """Each batch has a row for each of twenty folders: the first one shows that files are small."""
+    sink = {"kind": "parquet", "partition_by": ["folder"], "rows_per_file": rows_per_file}
+    planned = whole_run(
+        spec_of(
+            numbers,
+            steps=[{"kind": "python", "function": f"{__name__}:into_twenty_folders"}],
+            sink={**sink, "path": str(numbers.parent / "out")},
+            stages={"read": {"rows_per_batch": 20}},
+        )
+    )
+    records = [each for each in planned.accepted().records if each.files]
+    files = [file for record in records for file in record.files]
+    assert len(records) == writes
+    assert sorted(file.partition for file in files) == sorted(
+        f"folder={each}/" for each in range(20) for _ in range(writes)
+    )
+    assert sum(file.rows for file in files) == 200
 
 
 def test_a_step_works_on_a_batch_while_the_model_is_at_the_one_before(numbers: Path) -> None:

@@ -12,7 +12,10 @@ from tasks.protocol.ids import Ids
 from tasks.protocol.records import Part
 from tasks.protocol.urls import is_path
 
-MAX_PARTITIONS_PER_WRITE = 1_000
+MAX_FOLDERS_PER_WRITE = 1_000
+"""More are taken for a mistake, such as a column of ids."""
+MIN_ROWS_PER_FOLDER = 100
+"""On average: so many more folders may a write have that waits for so many rows."""
 MAX_NAME_BYTES = 255
 """Of a folder's name, on the disks of Linux and macOS."""
 MAX_PATH_BYTES = 900
@@ -26,6 +29,7 @@ def partitioned(
     encode: Callable[[pa.Table], bytes],
     suffix: str,
     inside: pa.Table | None,
+    most: int,
 ) -> list[Part]:
     """One part for each combination of the partition columns' values.
 
@@ -36,6 +40,7 @@ def partitioned(
         encode: makes a file of rows.
         suffix: of the files' names.
         inside: what the files hold of the rows; all columns but the partitions' where None.
+        most: combinations that there may be.
 
     Raises:
         InvalidSpec: a column is not there, or has too many values.
@@ -46,9 +51,11 @@ def partitioned(
         problem = f"are not among {rows.column_names}; add them to sink.keep_columns, or drop them"
         raise InvalidSpec.at(field, missing, problem)
     groups = group_rows(rows.select(by))
-    if len(groups) > MAX_PARTITIONS_PER_WRITE:
-        problem = f"makes {len(groups)} folders of {len(rows)} rows: name columns of fewer values"
-        raise InvalidSpec.at(field, by, problem)
+    if len(groups) > most:
+        problem = f"makes {len(groups)} folders of {len(rows)} rows, and a write has at most {most}"
+        way_out = f"{MIN_ROWS_PER_FOLDER} times as many rows as there will be folders"
+        way_out = f"name columns of fewer values, or with sink.rows_per_file {way_out}"
+        raise InvalidSpec.at(field, by, f"{problem}: {way_out}")
     if any(NULL_FOLDER in values for values, _ in groups):
         problem = f"has the text {NULL_FOLDER}, which as a folder stands for no value at all"
         raise InvalidSpec.at(field, by, f"{problem}: write another word in a step")
@@ -68,6 +75,21 @@ def partitioned(
         )
         for start, (values, at) in zip(starts, groups, strict=False)
     ]
+
+
+def most_folders(rows_per_file: int | None) -> int:
+    """Folders that one write may have rows of.
+
+    Args:
+        rows_per_file: rows that a write waits for.
+    """
+    return max(MAX_FOLDERS_PER_WRITE, (rows_per_file or 0) // MIN_ROWS_PER_FOLDER)
+
+
+def folders_of(rows: pa.Table, by: list[str]) -> set[str]:
+    """Names of the folders that rows belong in."""
+    names = [name for name in by if name in rows.column_names]
+    return {"".join(map(hive_folder, names, each)) for each, _ in group_rows(rows.select(names))}
 
 
 def refuse_long(output: str, partition: str) -> None:

@@ -13,7 +13,7 @@ from tasks.kinds.filesystem_options import StorageOptions
 from tasks.kinds.kind import Kind
 from tasks.kinds.output_types import SCALARS, OutputType, with_given
 from tasks.kinds.placeholders import check_placeholders
-from tasks.kinds.sinks.partitions import partitioned, refuse_long
+from tasks.kinds.sinks.partitions import most_folders, partitioned, refuse_long
 from tasks.kinds.tables.types import check_folder_types
 from tasks.protocol.ids import Ids
 from tasks.protocol.records import Part
@@ -178,7 +178,8 @@ class Sink(Kind):
             return [Part(self.encode(rows), self.suffix, ids)] if len(rows) else []
         check_folder_types(rows.schema, self.partition_by)
         rest = rows if self.keeps_partition_columns else None
-        parts = partitioned(rows, ids, self.partition_by, self.encode, self.suffix, rest)
+        most = most_folders(self.rows_per_file)
+        parts = partitioned(rows, ids, self.partition_by, self.encode, self.suffix, rest, most)
         for part in parts:
             refuse_long(self.path, part.partition)
         return parts

@@ -110,9 +110,9 @@ class TableSink(Sink):
 
     def as_files(self) -> Sink:
         """Parquet files of the same rows."""
-        same = {name: getattr(self, name) for name in ("path", "storage_options", "types")}
-        grows = self.evolve_schema
-        return ParquetSink(**same, partition_by=self.partition_by, of_growing_table=grows)
+        names = ("path", "storage_options", "types", "partition_by", "rows_per_file")
+        same = {name: getattr(self, name) for name in names}
+        return ParquetSink(**same, of_growing_table=self.evolve_schema)
 
     def as_stored(self, schema: pa.Schema) -> pa.Schema:
         """A run's schema in the table's types.

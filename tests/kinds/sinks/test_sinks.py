@@ -290,6 +290,9 @@ def test_partition_column_must_be_there() -> None:
     many = pa.table({"x": range(1_001)})
     with pytest.raises(InvalidSpec, match=r"sink.partition_by: \['x'\] makes 1001 folders of 1001"):
         ParquetSink(path="/out", partition_by=["x"]).parts(many, as_ids(range(1_001)))
+    waits = ParquetSink(path="/out", partition_by=["x"], rows_per_file=100_100)
+    rows = many.append_column("y", many["x"])
+    assert len(waits.parts(rows, as_ids(range(1_001)))) == 1_001
 
 
 @pytest.mark.parametrize("delimiter", ['"', "", ",,", "é", *" -+.:_/aeN0\n"])
