@@ -21,6 +21,7 @@ from tasks.reporting.numbers import write_number
 from tasks.reporting.past_runs import past_runs
 from tasks.reporting.redaction import block, cell, scrub, shown_spec, table
 from tasks.reporting.samples import run_sample
+from tasks.reporting.stage_tables import replicas_table, stages_table
 from tasks.reporting.timeline import timeline_image
 from tasks.reporting.trend import trend_part
 from tasks.reporting.verdict import sentence
@@ -28,7 +29,6 @@ from tasks.reporting.versions import told_version
 
 SHOWN_FILES = 20
 SHOWN_PROFILES = 8
-SHOWN_REPLICAS = 32
 
 
 def success_page(evidence: Evidence, report: dict[str, Any], compared: Comparison | None) -> str:
@@ -185,50 +185,6 @@ def halved(halvings: list[dict[str, Any]]) -> str:
     for each in halvings:
         most[each["device"]] = max(most.get(each["device"], 0), each["halvings"])
     return ", ".join(f"1/{1 << times} on {device}" for device, times in most.items())
-
-
-def stages_table(report: dict[str, Any]) -> str:
-    """What each stage did, and what became of its workers' time."""
-    lines = []
-    for stage, figures in report["stages"].items():
-        counts = [f"{figures[name]:,}" for name in ("rows", "rejected", "filtered")]
-        workers = "-" if figures.get("workers") is None else f"{figures['workers']:.3g}"
-        spent = [seconds_cell(figures.get(name)) for name in ("waiting", "blocked")]
-        lines.append(
-            [
-                cell(stage),
-                *counts,
-                f"{figures['seconds']:.1f} s",
-                share_cell(figures),
-                workers,
-                *spent,
-            ]
-        )
-    header = ["stage", "rows", "set aside", "filtered", "busy", "share of steady time"]
-    return table([*header, "workers", "waiting", "blocked"], lines)
-
-
-def share_cell(figures: dict[str, Any]) -> str:
-    """How much of their time a stage's workers were busy."""
-    return "-" if figures["share"] is None else f"{figures['share'] * 100:.0f} %"
-
-
-def seconds_cell(seconds: float | None) -> str:
-    """Seconds, where somebody has measured them."""
-    return "-" if seconds is None else f"{seconds:.1f} s"
-
-
-def replicas_table(report: dict[str, Any]) -> str:
-    """What became of each replica's time; nothing where there was one, or nobody looked."""
-    found = report["stages"]["infer"].get("replicas") or []
-    if len(found) < 2:
-        return ""
-    names = ("busy", "waiting", "blocked")
-    lines = [
-        [str(number), *(f"{each[name]:.1f} s" for name in names)]
-        for number, each in enumerate(found[:SHOWN_REPLICAS], 1)
-    ]
-    return table(["replica", *names], lines)
 
 
 def accuracy_part(compared: Comparison | None) -> str:
