@@ -150,7 +150,8 @@ def texts(folder: Path, placement: Placement, sizes: Sizes) -> Case:
 def generation(folder: Path, placement: Placement, sizes: Sizes) -> Case:
     """Greedy generation; the model alone gets the prompts in the order they come, padded."""
     from tasks.kinds.models.hf.generation import PROMPTS_PER_BATCH_ON_GPU as size
-    from tasks.kinds.models.hf.text import TOKENS, Ragged, TextInputs
+    from tasks.kinds.models.hf.ragged import Ragged
+    from tasks.kinds.models.hf.text import TOKENS, TextInputs
 
     random_models.save_gpt2(folder / "gpt2", sizes)
     kind = HuggingFaceModel(

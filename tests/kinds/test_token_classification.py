@@ -60,6 +60,34 @@ def test_they_are_those_of_the_pipeline(folder: Path, strategy: str) -> None:
     assert groups <= known
 
 
+@pytest.mark.parametrize("strategy", [each for each in STRATEGIES if each != "none"])
+@pytest.mark.parametrize(("room", "stride"), [(24, 6), (9, 0)])
+def test_of_windows_of_long_texts_they_are_those_of_the_pipeline(
+    folder: Path, strategy: str, room: int, stride: int
+) -> None:
+    from transformers import AutoTokenizer, pipeline
+
+    tokenizer = AutoTokenizer.from_pretrained(str(folder), model_max_length=room)
+    options: dict[str, Any] = {"aggregation_strategy": strategy, "stride": stride}
+    library: Any = pipeline(TASK, str(folder), tokenizer=tokenizer, device="cpu", **options)
+    long = [" ".join(lines()[at : at + 5]) for at in range(0, 15, 5)]
+    texts = [*long, SENTENCES[0], "", " ", " ".join(long)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of tokenizers that know no words
+        found = predicted(folder, TASK, rows_of("text", texts), max_length=room, **options)
+        wanted = [library(text) if text else [] for text in texts]
+    for text, ours, theirs in zip(texts, found["entities"].to_pylist(), wanted, strict=True):
+        assert ours == [
+            {
+                "score": pytest.approx(float(each["score"]), abs=1e-5),
+                **{name: each[name] for name in ("entity_group", "word", "start", "end")},
+            }
+            for each in theirs
+        ], text
+    ends = [each["end"] for each in found["entities"].to_pylist()[-1]]
+    assert max(ends) > len(texts[-1]) * 0.9
+
+
 def test_a_text_is_the_same_alone_and_of_no_text_there_is_nothing(folder: Path) -> None:
     rows = rows_of("text", lines())
     together = predicted(folder, TASK, rows)["entities"].to_pylist()
@@ -98,3 +126,16 @@ def test_places_are_characters_and_those_of_added_tokens_none(tmp_path: Path) ->
     model = HuggingFaceModel.model_validate({"task": TASK, "name_or_path": str(tmp_path)})
     rows = model.preprocessor()(rows_of("text", pa.array(["\N{CAT FACE} a"])))
     assert rows[places.PLACES].to_pylist() == [[-1, -1, 0, 1, 2, 3, -1, -1]]
+
+
+def test_a_stride_is_refused_that_no_window_can_have(tmp_path: Path) -> None:
+    save_ner(tmp_path)
+    given = {"task": TASK, "name_or_path": str(tmp_path)}
+    problem = r"options\.stride: 2 needs whole entities, and aggregation_strategy is none"
+    apart = {"stride": 2, "aggregation_strategy": "none"}
+    with pytest.raises(ValueError, match=problem):
+        HuggingFaceModel.model_validate(given | {"options": apart})
+    options = {"stride": 6, "max_length": 8}
+    with pytest.raises(InvalidSpec, match=r"options\.stride: 6 is no less than the 6 tokens"):
+        HuggingFaceModel.model_validate(given | {"options": options}).check()
+    HuggingFaceModel.model_validate(given | {"options": options | {"stride": 5}}).check()

@@ -54,10 +54,15 @@ def test_half_a_text_is_not_translated(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "options"), [("text-classification", {}), ("feature-extraction", {"max_length": 65})]
+    ("task", "options", "way_out"),
+    [
+        ("text-classification", {}, "The step chunk_text makes several rows"),
+        ("feature-extraction", {"max_length": 65}, "The step chunk_text makes several rows"),
+        ("token-classification", {}, "With model.options.stride it reads all of them"),
+    ],
 )
 def test_that_texts_are_cut_off_is_said_once(
-    task: Any, options: Any, bert: Path, capsys: pytest.CaptureFixture[str]
+    task: Any, options: Any, way_out: str, bert: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = HuggingFaceModel(task=task, name_or_path=str(bert), options=options)
     preprocess, most = model.preprocessor(), 64
@@ -67,6 +72,7 @@ def test_that_texts_are_cut_off_is_said_once(
         preprocess(rows_of("text", ["a", "a " * 9_999]))
     told = capsys.readouterr().out
     assert told.count(f"texts of more than {most} tokens are cut off there") == 1
+    assert way_out in told
     assert f"model.options.max_length: {most} says that it is meant" in told
     assert tokens(bert, task, [9_999], max_length=most) == [most]
     assert capsys.readouterr().out == ""

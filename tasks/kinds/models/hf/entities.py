@@ -7,13 +7,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tasks.kinds.models.arrays import with_columns
+from tasks.kinds.models.arrays import Index, with_columns
 from tasks.kinds.models.hf import heads
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.options import HuggingFaceOptions
 from tasks.kinds.models.hf.padding import reads_padding
 from tasks.kinds.models.hf.places import NOWHERE, PLACES
-from tasks.kinds.models.hf.text import TOKENS, Ragged, TextInputs, texts_of
+from tasks.kinds.models.hf.ragged import Ragged
+from tasks.kinds.models.hf.text import TOKENS, TYPES, TextInputs, texts_of
+from tasks.kinds.models.hf.windows import apart
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.onednn import multiply_faster
 from tasks.kinds.models.torch_batches import Call, side_by_side
@@ -25,6 +27,8 @@ Scores = npt.NDArray[np.float32]
 """Of a text's tokens, (tokens, labels)."""
 Places = npt.NDArray[np.int32]
 """Of a text's tokens, (tokens, 2): see `places`."""
+Entities = list[dict[str, Any]]
+"""Of a text: those of the type below."""
 ENTITIES = pa.list_(
     pa.struct(
         {
@@ -60,13 +64,16 @@ def entity_finder(
     run = side_by_side(model, scores_by, placement)
 
     def predict(rows: pa.Table) -> pa.Table:
-        texts, tokens, places = texts_of(rows, column), Ragged(rows[TOKENS]), Ragged(rows[PLACES])
-        found: list[Any] = [None] * len(rows)
-        for index, scores in run(inputs.batches(rows)):
+        windows, of_row = apart(rows, (TOKENS, TYPES, PLACES))
+        texts = texts_of(rows, column)
+        tokens, places = Ragged(windows[TOKENS]), Ragged(windows[PLACES])
+        found: list[Any] = [None] * len(windows)
+        for index, scores in run(inputs.batches(windows)):
             for at, each in zip(index, scores, strict=True):
                 stand = places.row(at).reshape(-1, 2)
-                found[at] = join.entities(texts[at], tokens.row(at), stand, each)
-        return with_columns(rows, {"entities": pa.array(found, ENTITIES)})
+                found[at] = join.entities(texts[of_row[at]], tokens.row(at), stand, each)
+        entities = pa.array(join.of_texts(found, of_row, len(rows)), ENTITIES)
+        return with_columns(rows, {"entities": entities})
 
     return predict
 
@@ -103,13 +110,13 @@ class Joining:
 
     def entities(
         self, text: str, tokens: npt.NDArray[np.int32], places: Places, scores: Scores
-    ) -> list[dict[str, Any]]:
+    ) -> Entities:
         """What there is in a text.
 
         Most words of most texts are no entity, and the library would look at each token of theirs.
         """
         may_be = ~self.means_none[scores.argmax(-1)]
-        found: list[dict[str, Any]] = []
+        found: Entities = []
         for part in parts_with(may_be, text, places):
             each = self.library.gather_pre_entities(
                 text,
@@ -121,6 +128,22 @@ class Joining:
             )
             found += map(as_row, self.library.aggregate(each, self.strategy))
         return [each for each in found if each["entity_group"] != NO_ENTITY]
+
+    def of_texts(self, found: list[Entities], of_text: Index, texts: int) -> list[Entities]:
+        """What there is in texts, of which several windows may have been looked at.
+
+        Args:
+            found: in each window, in the order of the text.
+            of_text: which text each window is of, in order.
+            texts: how many there are.
+        """
+        joined: list[Entities] = [[] for _ in range(texts)]
+        for text, each in zip(of_text.tolist(), found, strict=True):
+            joined[text] += each
+        several = np.bincount(of_text, minlength=texts) > 1
+        for text in np.flatnonzero(several).tolist():
+            joined[text] = self.library.aggregate_overlapping_entities(joined[text])
+        return joined
 
 
 def as_row(entity: dict[str, Any]) -> dict[str, Any]:

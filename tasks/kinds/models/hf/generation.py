@@ -18,10 +18,10 @@ from tasks.kinds.models.hf.own_settings import (
     sees_padding,
     settings,
 )
+from tasks.kinds.models.hf.ragged import Ragged
 from tasks.kinds.models.hf.sampling import draws, draws_by
 from tasks.kinds.models.hf.score_check import ScoreCheck
 from tasks.kinds.models.hf.text import (
-    Ragged,
     TextInputs,
     batches_by_length,
     batches_of_one_length,

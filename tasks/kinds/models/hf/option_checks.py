@@ -1,6 +1,6 @@
 """What a model's files must have for its task and options."""
 
-from tasks.kinds.models.hf import chat, embedding, languages, places, speech
+from tasks.kinds.models.hf import chat, embedding, languages, places, speech, windows
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.options import (
     BY_WORDS,
@@ -25,6 +25,7 @@ def check_options(checkpoint: Checkpoint, task: Task, options: HuggingFaceOption
         speech.check_language(checkpoint, options.source_language)
     if task in TOKENS_APART:
         places.check_tokenizer(checkpoint)
+        windows.check_stride(checkpoint, task, options)
     if task in BY_WORDS:
         from tasks.kinds.models.hf import zero_shot
 

@@ -58,6 +58,7 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     "top_p": GENERATION,
     "seed": GENERATION,
     "aggregation_strategy": TOKENS_APART,
+    "stride": TOKENS_APART,
     "candidate_labels": BY_WORDS,
     "hypothesis_template": BY_WORDS,
     "threshold": DETECTION,
@@ -192,6 +193,13 @@ class HuggingFaceOptions(FormModel):
         "token, of its tokens' mean scores, or of its surest token; none: each token is one, with "
         "its label as it is, as for parts of speech. Tokens of the label O are left out.",
     )
+    stride: int | None = Field(
+        default=None,
+        ge=0,
+        description="Tokens: read a text that is too long in windows, of which two neighbours "
+        "share so many tokens; of entities that overlap the longer one stays, as in transformers' "
+        "pipelines. Empty: the text is cut off.",
+    )
     candidate_labels: list[str] | None = Field(
         default=None,
         min_length=1,
@@ -267,6 +275,9 @@ class HuggingFaceOptions(FormModel):
             return f"model.options.candidate_labels: name the labels that {task} chooses from"
         if self.pooling == "lasttoken" and task != "feature-extraction":
             return "model.options.pooling: 'lasttoken' is for texts; images take auto, mean or cls"
+        if self.stride is not None and self.aggregation_strategy == "none":
+            problem = "needs whole entities, and aggregation_strategy is none: name another one"
+            return f"model.options.stride: {self.stride} {problem}"
         if self.do_sample and (self.num_beams or 1) > 1:
             return f"model.options.num_beams: {self.num_beams} and do_sample exclude each other"
         return None

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tasks.kinds.models.arrays import Index, column_of, slices
-from tasks.kinds.models.hf import places, sentence_files
+from tasks.kinds.models.hf import places, sentence_files, windows
 from tasks.kinds.models.hf.chat import chat_tokens
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.context_length import longest_text
@@ -19,6 +19,7 @@ from tasks.kinds.models.hf.options import (
     HuggingFaceOptions,
     Task,
 )
+from tasks.kinds.models.hf.ragged import Ragged
 from tasks.kinds.models.hf.too_long import TooLong
 from tasks.kinds.models.hf.vocabulary import padding_token, refuse_unknown, tokens_known
 from tasks.kinds.models.input_types import refuse_other_than_text
@@ -41,7 +42,10 @@ MUCH_SHORTER = 0.97
 def tokens_function(
     checkpoint: Checkpoint, columns: Sequence[str], task: Task, options: HuggingFaceOptions
 ) -> Function:
-    """Texts, or pairs of two columns, to `__input_ids`; what is too long as `TooLong` has it."""
+    """Texts, or pairs of two columns, to `__input_ids`.
+
+    What is too long comes in windows where there is a stride, else as `TooLong` has it.
+    """
     tokenizer = tokenizer_for(task, checkpoint)
     if options.source_language is not None:
         tokenizer.src_lang = options.source_language
@@ -51,6 +55,7 @@ def tokens_function(
     # Writers read none, and of chats there are none.
     has_types = "token_type_ids" in tokenizer.model_input_names and task not in GENERATION
     asked = places.ASKED if task in TOKENS_APART else {}
+    cuts = windows.asked(options.stride)
 
     def encode(rows: pa.Table) -> dict[str, list[list[int]]]:
         if options.chat:
@@ -60,7 +65,9 @@ def tokens_function(
         texts = [[prefix + text for text in firsts], *seconds]
         encoded = {}
         if firsts:
-            encoded = dict(tokenizer(*texts, truncation=True, max_length=room, **asked))
+            encoded = dict(tokenizer(*texts, truncation=True, max_length=room, **asked, **cuts))
+        if cuts:
+            return windows.side_by_side(encoded, len(firsts))
         too_long.look_at(texts, encoded.get("input_ids", []))
         return encoded
 
@@ -70,7 +77,8 @@ def tokens_function(
         if has_types:
             types = pa.array(encoded["token_type_ids"], pa.list_(pa.int32()))
             rows = rows.append_column(TYPES, types)
-        return places.with_places(rows, encoded) if asked else rows
+        rows = places.with_places(rows, encoded) if asked else rows
+        return windows.with_windows(rows, encoded) if cuts else rows
 
     return preprocess
 
@@ -135,7 +143,7 @@ class TextInputs:
         self.known = tokens_known(model)
         self.padding = padding_token(self.tokenizer, self.known)
 
-    def tokens_of(self, rows: pa.Table) -> "Ragged":
+    def tokens_of(self, rows: pa.Table) -> Ragged:
         """Token numbers of texts.
 
         Raises:
@@ -174,7 +182,7 @@ class TextInputs:
             return batches_of_one_length(lengths, size, tokens)
         return batches_by_length(lengths, size, tokens, self.enough)
 
-    def arguments(self, tokens: "Ragged", index: Index) -> dict[str, Any]:
+    def arguments(self, tokens: Ragged, index: Index) -> dict[str, Any]:
         """Token numbers, and a mask that says which are real."""
         shape: dict[str, Any] = {"left": self.left, "width": self.width}
         ids = on_device(tokens.padded(index, self.padding, **shape), self.device)
@@ -186,49 +194,6 @@ class TextInputs:
     def blank(self) -> dict[str, Any]:
         """One text of one token."""
         return self.arguments(Ragged(pa.chunked_array([[[self.padding]]])), np.array([0]))
-
-
-class Ragged:
-    """A column of lists, as one flat array and each row's start in it."""
-
-    def __init__(self, column: pa.ChunkedArray) -> None:
-        whole = pa.concat_arrays(column.chunks) if column.num_chunks else column.combine_chunks()
-        self.offsets = whole.offsets.to_numpy().astype(np.int64)
-        self.values = whole.values.to_numpy(zero_copy_only=False)
-
-    @property
-    def lengths(self) -> npt.NDArray[np.int64]:
-        """Length of each row."""
-        return np.diff(self.offsets)
-
-    @property
-    def own_values(self) -> npt.NDArray[np.int32]:
-        """Those of all rows, without others that lie in the same memory."""
-        return self.values[self.offsets[0] : self.offsets[-1]]
-
-    def row(self, at: int) -> npt.NDArray[np.int32]:
-        """One row."""
-        return self.values[self.offsets[at] : self.offsets[at + 1]]
-
-    def padded(self, index: Index, padding: int, left: bool, width: int = 1) -> np.ndarray:
-        """Some rows as a rectangle, at least so wide."""
-        is_own = self.is_own(index, left, width)
-        out = np.full(is_own.shape, padding, dtype=np.int64)
-        lengths = self.lengths[index]
-        # In one go: row by row, of short texts, Python would take longer than a GPU.
-        before = np.repeat(self.offsets[index] - (lengths.cumsum() - lengths), lengths)
-        out[is_own] = self.values[before + np.arange(len(before))]
-        return out
-
-    def mask(self, index: Index, left: bool, width: int = 1) -> np.ndarray:
-        """Ones where that rectangle has a row's own values, and zeros where it is filled up."""
-        return self.is_own(index, left, width).astype(np.int64)
-
-    def is_own(self, index: Index, left: bool, width: int) -> npt.NDArray[np.bool_]:
-        """Where in that rectangle a row's own values are."""
-        lengths = self.lengths[index][:, None]
-        places = np.arange(max(width, lengths.max()))
-        return (places[::-1] if left else places) < lengths
 
 
 def batches_by_length(

@@ -3,10 +3,13 @@
 from typing import Any
 
 from tasks.kinds.models.hf.checkpoint import quiet
-from tasks.kinds.models.hf.options import HuggingFaceOptions, Task
+from tasks.kinds.models.hf.options import TOKENS_APART, HuggingFaceOptions, Task
 
 NEEDS_ALL: tuple[Task, ...] = ("text-generation", "translation")
 """What they write goes on from a text's end, or is to be all of it in another language."""
+
+IN_ROWS = "The step chunk_text makes several rows of them"
+IN_WINDOWS = "With model.options.stride it reads all of them, in windows that share so many tokens"
 
 
 class TooLong:
@@ -15,6 +18,7 @@ class TooLong:
     def __init__(self, tokenizer: Any, room: int, task: Task, options: HuggingFaceOptions) -> None:
         self.tokenizer, self.room = tokenizer, room
         self.sets_aside = task in NEEDS_ALL
+        self.way_out = IN_WINDOWS if task in TOKENS_APART else IN_ROWS
         self.is_settled = options.max_length == room  # of more, the spec does not know of the rest
         """Whether there is nothing more to say: the spec has said it, or it has been said."""
 
@@ -44,8 +48,7 @@ class TooLong:
             )
         print(
             f"texts of more than {self.room} tokens are cut off there: the model reads no more. "
-            "The step chunk_text makes several rows of them; model.options.max_length: "
-            f"{self.room} says that it is meant",
+            f"{self.way_out}; model.options.max_length: {self.room} says that it is meant",
             flush=True,
         )
         self.is_settled = True
