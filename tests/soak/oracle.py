@@ -18,6 +18,8 @@ class Fate:
 
     rows: tuple[Published, ...] = ()
     is_set_aside: bool = False
+    is_file: bool = False
+    """Whether it stands for the rest of a file that cannot be read."""
 
 
 @dataclass
@@ -50,12 +52,12 @@ class Promise:
         """Files that are not published as they lie there."""
         return [i for i in lying.in_order if self.inputs.get(i.name, (None, []))[0] != i]
 
-    def coming(self, action: Action, lying: Lying) -> list[Fate]:
-        """What becomes of the rows that a run would do now."""
+    def coming(self, action: Action, lying: Lying) -> list[list[Fate]]:
+        """What becomes of the rows that a run would do now, by file."""
         if action == "redrive":
-            return [fate for _, fates in self.left(lying) for fate in fates]
+            return [fates for _, fates in self.left(lying)]
         files = lying.in_order if self.makes_new_version(action) else self.new(lying)
-        return [fate for file in files for fate in self.fates(file)]
+        return [self.fates(file) for file in files]
 
     def left(self, lying: Lying) -> list[tuple[Input, list[Fate]]]:
         """Files that lie there as they were published: of all others no row can be done again."""
@@ -69,7 +71,7 @@ class Promise:
     def fates(self, file: Input) -> list[Fate]:
         """What becomes of a file's rows; one that nobody can read is one row, set aside."""
         if file.is_damaged:
-            return [Fate(is_set_aside=True)]
+            return [Fate(is_set_aside=True, is_file=True)]
         return [self.fate(row) for row in file.rows]
 
     def fate(self, row: Row) -> Fate:
@@ -126,9 +128,13 @@ def count(fates: list[Fate]) -> Counter[str]:
     return Counter(read=len(fates), written=written, rejected=rejected, filtered=filtered)
 
 
-def first_rows(promise: Promise, lying: Lying, limit: int) -> list[Fate]:
-    """What becomes of the first so many rows."""
-    return [fate for file in lying.in_order for fate in promise.fates(file)][:limit]
+def first_rows(files: list[list[Fate]], limit: int) -> list[list[Fate]]:
+    """What becomes of the first so many rows, by file."""
+    first: list[list[Fate]] = []
+    for fates in files:
+        if left := limit - sum(map(len, first)):
+            first.append(fates[:left])
+    return first
 
 
 def published(values: dict[str, Any]) -> Published:

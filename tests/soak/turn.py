@@ -148,9 +148,13 @@ class Turn:
 
     def to_do(self) -> list[Fate]:
         """What becomes of the rows that a run would do now."""
+        return [fate for fates in self.files_to_do() for fate in fates]
+
+    def files_to_do(self) -> list[list[Fate]]:
+        """The same by file."""
         lying = self.scene.lying
-        if self.limit is not None:
-            return first_rows(self.promise, lying, self.limit)
+        if self.limit is not None:  # of an output of its own
+            return first_rows(list(map(self.promise.fates, lying.in_order)), self.limit)
         return self.promise.coming(self.action, lying)
 
     def rows_to_do(self) -> int:
@@ -159,9 +163,11 @@ class Turn:
 
     @property
     def is_over_budget(self) -> bool:
-        """Whether more rows would be set aside than may be."""
-        counts = count_fates(self.to_do())
-        return counts["rejected"] > self.raw["errors"]["max_rejected_fraction"] * counts["read"]
+        """Whether more rows, or more files, would be set aside than may be."""
+        rows, budget = self.to_do(), self.raw["errors"]["max_rejected_fraction"]
+        counts, damaged = count_fates(rows), sum(fate.is_file for fate in rows)
+        is_over = counts["rejected"] > budget * counts["read"]
+        return is_over or damaged > budget * len(self.files_to_do())
 
     @property
     def may_be_held_back(self) -> bool:
