@@ -85,6 +85,8 @@ def print_verified(console: Console, found: dict[str, Any]) -> None:
         )
         go_on = config["not_to_be_accepted"] or "--accept has runs go on under it"
         lines["accepted"] = "yes: runs go on under it" if found["accepted"] else f"no: {go_on}"
+    if found["changed_files"]:
+        lines["passed over"] = "; ".join(found["changed_files"][:3])
     for name, value in lines.items():
         console.print(f"{name:13}{escape(value)}", soft_wrap=True, highlight=False)
 

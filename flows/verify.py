@@ -19,14 +19,12 @@ from flows.planning import patient
 from flows.preview import ROWS, stop_preview
 from flows.server_away import await_server, kept_report
 from tasks.artifacts import artifact_key, not_vital, show_page
-from tasks.counted import counted
 from tasks.errors import InvalidSpec
-from tasks.kinds.clusters import InlineCluster
 from tasks.previewing import clear_away
 from tasks.scheduled import at_time
 from tasks.spec import BatchInferenceSpec
 from tasks.timeouts import Deadline, at_output
-from tasks.verifying.accepting import Configs
+from tasks.verifying.accepting import ENOUGH, Configs, refuse_too_few
 from tasks.verifying.comparing import TOLERANCE
 from tasks.verifying.outcome import Outcome, outcome_of
 from tasks.verifying.sample import draw_sample, trial_to_verify
@@ -67,31 +65,11 @@ def verify(
         PredictionsDiffer: rows come out otherwise; says which, and in what.
         BatchInferenceError: nothing can be compared; the class says whether trying again helps.
     """
-    if not 0 <= tolerance < math.inf:
-        raise InvalidSpec.at("tolerance", tolerance, "must be a number, at least 0")
-    if accept and rows < ROWS:
-        raise InvalidSpec.at("rows", rows, f"must be at least {ROWS} to accept a config by them")
+    refuse_call(rows, tolerance, accept=accept)
     with heartbeats():
-        started = time.time()
         spec = at_time(spec, scheduled_time or time_to_start())
         trial = trial_to_verify(spec, rows, str(flow_run.id), on_cluster=on_cluster)
-        ours = own_flow_runs()
-        sample = patient(draw)(spec, trial, rows, ours)
-        configs = Configs(spec, sample.planned.plan.pins["fingerprints"], sample.seen)
-        is_there = on_cluster or isinstance(spec.cluster, InlineCluster)
-        try:
-            if accept:
-                configs.refuse_other_form(is_where_runs_go=is_there)
-                refuse_too_few(len(sample.chosen), passed_over=bool(sample.changed))
-            with (
-                staying_stopped(),
-                heeding_cancellation(trial, ours),
-                accounted_for(sample.planned, started),
-            ):
-                run_attempts(sample.planned, Deadline.of(trial))
-                outcome = outcome_of(sample, configs, tolerance, is_where_runs_go=is_there)
-        finally:
-            clear_away(trial)
+        outcome = predicted_again(spec, trial, rows, tolerance, accept=accept)
         if accept:
             outcome = accepted(outcome)
         await_server()
@@ -101,29 +79,58 @@ def verify(
         return kept_report(verify.name, {**outcome.as_json(), "flow_run_id": flow_run.id})
 
 
-def refuse_too_few(rows: int, *, passed_over: bool) -> None:
-    """Accept no config by a handful of rows, where others are published.
+def refuse_call(rows: int, tolerance: float, *, accept: bool) -> None:
+    """Raise InvalidSpec where no such rows can be compared, or none accepted by them."""
+    if not 0 <= tolerance < math.inf:
+        raise InvalidSpec.at("tolerance", tolerance, "must be a number, at least 0")
+    if accept and rows < ENOUGH:
+        raise InvalidSpec.at("rows", rows, f"must be at least {ENOUGH} to accept a config by them")
+
+
+def predicted_again(
+    spec: BatchInferenceSpec,
+    trial: BatchInferenceSpec,
+    rows: int,
+    tolerance: float,
+    *,
+    accept: bool,
+) -> Outcome:
+    """Predict some published rows beside the output, compare them, and leave nothing there.
 
     Args:
-        rows: that can be compared.
-        passed_over: whether there are any that cannot.
+        spec: what runs do.
+        trial: what this one does.
+        rows: how many.
+        tolerance: as `compare` takes it.
+        accept: whether runs are to go on under this config.
 
     Raises:
-        InvalidSpec: says how many there are.
+        BatchInferenceError: nothing can be compared, or by that accepted.
     """
-    if passed_over and rows < ROWS:
-        raise InvalidSpec(
-            f"only {counted(rows, 'row')} of {ROWS} could be compared whose inputs and published "
-            "files are as they were: too few to accept a config by; more --rows draw from more "
-            "inputs"
-        )
+    started, ours = time.time(), own_flow_runs()
+    sample = patient(draw)(spec, trial, rows, ours)
+    configs = Configs(spec, sample.planned.plan.pins["fingerprints"], sample.seen)
+    is_there = trial.cluster == spec.cluster
+    try:
+        if accept:
+            configs.refuse_other_form(is_where_runs_go=is_there)
+            refuse_too_few(sample)
+        with (
+            staying_stopped(),
+            heeding_cancellation(trial, ours),
+            accounted_for(sample.planned, started),
+        ):
+            run_attempts(sample.planned, Deadline.of(trial))
+            return outcome_of(sample, configs, tolerance, is_where_runs_go=is_there)
+    finally:
+        clear_away(trial)
 
 
 def accepted(outcome: Outcome) -> Outcome:
     """What was found, and word of it where by that runs may go on."""
     if not outcome.is_same or outcome.configs.other is None:
         return outcome
-    refuse_too_few(outcome.compared.rows, passed_over=outcome.unread > 0)
+    refuse_too_few(outcome.sample, outcome.unread)
     with at_output(outcome.sample.spec):
         found = outcome.compared
         how = {"rows": found.rows, "tolerance": found.tolerance, "largest": found.largest}

@@ -3,12 +3,16 @@
 import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import IO
 
 import pyarrow as pa
 
+from tasks.errors import InvalidSpec
+from tasks.kinds.first_line import first_line
 from tasks.kinds.hive import folder_values
 from tasks.kinds.sinks import Sink
+from tasks.kinds.sources.fitting import DATA_ERRORS, data_error
 from tasks.protocol.asked_at_once import fetched
 from tasks.protocol.storage import FsspecStorage
 
@@ -16,6 +20,12 @@ READERS = 8
 """Files in memory at a time: storages answer late, and none must fill the memory."""
 SMALL_BYTES = 8 << 20
 """Files up to this size are read whole: one request to an object store instead of three."""
+NOT_OURS = (*DATA_ERRORS, ValueError, LookupError, TypeError)
+"""What decoders raise of a file that is not as it was written; not all that storages do."""
+CHANGED = (
+    "is not as it was published ({}): others have moved or rewritten it, as a table's compaction "
+    "does, or it is damaged, and its rows cannot be used"
+)
 
 
 @dataclass(frozen=True)
@@ -54,19 +64,35 @@ class OutputReader:
         return self.with_folders(rows, file)
 
     def pieces(self, file: OutputFile, num_rows: int) -> Iterator[pa.Table]:
-        """One file's rows, so many at a time where the format allows it."""
+        """One file's rows, so many at a time where the format allows it.
+
+        Raises:
+            InvalidSpec: it is not as it was published; says what is wrong with it.
+            FileNotFoundError: it is gone.
+        """
         if not self.inside:
             yield self.with_folders(blank(file.rows), file)
             return
         with self.open(file) as opened:
-            for rows in self.sink.pieces(opened, self.inside, self.schema_inside, num_rows):
-                yield self.with_folders(with_decimals(rows, self.schema), file)
+            try:
+                for rows in self.sink.pieces(opened, self.inside, self.schema_inside, num_rows):
+                    yield self.with_folders(with_decimals(rows, self.schema), file)
+            except NOT_OURS as error:
+                said = first_line(data_error(error))
+                raise InvalidSpec.at("sink.path", file.path, CHANGED.format(said)) from error
 
     def open(self, file: OutputFile) -> IO[bytes]:
         """A file's content."""
         if file.size is not None and file.size <= SMALL_BYTES:
             return io.BytesIO(self.storage.read(file.path))
         return self.storage.open(file.path)
+
+    @cached_property
+    def types_read(self) -> pa.Schema:
+        """Columns of the files as they are read again, in which numbers may be text."""
+        none = self.sink.encode(self.schema_inside.empty_table())
+        rows = self.sink.select(none, self.inside, self.schema_inside)
+        return with_decimals(rows, self.schema).schema
 
     @property
     def folders(self) -> set[str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.planning.config import config_digests, model_digest, other_config
 from tasks.planning.config_parts import NAMES, UNREADABLE, UNSHOWN, differing_parts
@@ -13,11 +14,15 @@ from tasks.protocol.ledger import Snapshot
 from tasks.ray_job.job import AtOutput
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
+from tasks.verifying.drawing import PublishedShards
+from tasks.verifying.sample import Sample
 
 OF_ROWS = ("sink", UNSHOWN["cut"], NAMES["limit"])
 """What decides how rows lie, and not what they say: to look at values tells nothing of that."""
 OF_DEVICE = (NAMES["dtype"], "model.runtime")
 """What is another thing on another device."""
+ENOUGH = 64
+"""Rows that a config is accepted by, where so many are published."""
 
 
 @dataclass(frozen=True)
@@ -103,3 +108,26 @@ class Configs(AtOutput):
         """Digests of what has published; redrives, which may be of any config, have none."""
         entries = [each for v, each in self.seen.entries.items() if v >= self.seen.base]
         return sorted({each[name] for each in entries if each.get("config") and each.get(name)})
+
+
+def refuse_too_few(sample: Sample, unread: int = 0) -> None:
+    """Accept no config by a handful of rows, where others are published.
+
+    Args:
+        sample: the rows.
+        unread: of how many nobody can tell how they were published.
+
+    Raises:
+        InvalidSpec: says how many there are.
+    """
+    rows = len(sample.chosen) - unread
+    if rows >= ENOUGH or not (sample.changed or unread):
+        return
+    left = PublishedShards(sample.storage, sample.output, sample.seen, sample.changed)
+    has_more = sum(map(len, left.draw(2 * len(sample.chosen) + 1).values())) > len(sample.chosen)
+    way_out = "more --rows draw from more inputs" if has_more else "there are no others"
+    raise InvalidSpec(
+        f"only {counted(rows, 'row')} of {ENOUGH} could be compared whose inputs and published "
+        f"files are as they were: too few to accept a config by; {way_out}. `batch-inference "
+        "backfill SPEC` predicts every input again"
+    )

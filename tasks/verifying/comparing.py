@@ -30,6 +30,8 @@ class Outcomes:
     """Ids of those that are set aside."""
     unread: frozenset[int] = frozenset()
     """Ids of those of which nobody can tell, since others have changed the file they were in."""
+    changed_files: tuple[str, ...] = ()
+    """What is said of each such file."""
 
     def without(self, ids: frozenset[int]) -> "Outcomes":
         """The same without some rows."""
@@ -157,11 +159,12 @@ def without_superseded(
     }
 
 
-def by_id(rows: pa.Table | None, id_column: str) -> Rows:
+def by_id(tables: Iterable[pa.Table], id_column: str) -> Rows:
     """Rows as Python's values, by their ids, in order."""
     found: Rows = {}
-    for row in python_rows(rows) if rows is not None else ():
-        found.setdefault(row.pop(id_column), []).append(row)
+    for rows in tables:  # whose types may differ
+        for row in python_rows(rows):
+            found.setdefault(row.pop(id_column), []).append(row)
     return found
 
 

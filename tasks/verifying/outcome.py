@@ -36,6 +36,8 @@ class Outcome:
     """Rows that are set aside now, also such as were."""
     unread: int = 0
     """Rows that are not compared, since others have changed the files they were published in."""
+    changed_files: tuple[str, ...] = ()
+    """What is said of each such file."""
     is_where_runs_go: bool = False
     """Whether the rows were predicted there."""
     is_accepted: bool = False
@@ -61,6 +63,7 @@ class Outcome:
             },
             "inputs_changed_or_gone": len(self.sample.changed),
             "rows_in_changed_files": self.unread,
+            "changed_files": [self.shown(each) for each in self.changed_files[:SHOWN]],
             "tolerance": self.compared.tolerance,
             "columns": {
                 name: {
@@ -169,6 +172,7 @@ class Outcome:
             else "",
             section("Differences", table(heads, differences)) if differences else "",
             section("Set aside now", *(f"- {cell(line)}" for line in told["set_aside"])),
+            section("Files passed over", *(f"- {cell(line)}" for line in told["changed_files"])),
         )
 
 
@@ -196,6 +200,12 @@ def outcome_of(
         now = Outcomes(rows, now.aside)
     chosen = [row for row in sample.chosen if row not in was.unread]
     compared = compare(chosen, was, now, sink.partition_by, tolerance)
-    rejections = load_rejections(planned, planned.accepted())
-    unread = len(was.unread)
-    return Outcome(sample, configs, compared, rejections, unread, is_where_runs_go)
+    return Outcome(
+        sample=sample,
+        configs=configs,
+        compared=compared,
+        rejections=load_rejections(planned, planned.accepted()),
+        unread=len(was.unread),
+        changed_files=was.changed_files,
+        is_where_runs_go=is_where_runs_go,
+    )

@@ -27,7 +27,7 @@ from tasks.spec import BatchInferenceSpec
 from tasks.timeouts import at_output
 from tasks.verifying.comparing import Outcomes, Rows, by_id
 from tasks.verifying.drawing import PublishedShards
-from tasks.verifying.published_rows import joined, kept_rows
+from tasks.verifying.published_rows import kept_rows
 
 DRAWS = 4
 """How often others are drawn for rows whose inputs have changed or are gone."""
@@ -93,19 +93,19 @@ class Sample(AtOutput):
             InvalidSpec: no rows of theirs are left then; or there may be newer ones of their keys.
             StaleLedger: somebody has published meanwhile.
         """
-        tables, unread, changed = [], set[int](), None
+        tables, unread, changed = [], set[int](), list[InvalidSpec]()
         for file, keep in self.files():
             own = self.renumbered(file.run_id, file.ids.ids()[keep])
             try:
                 rows = kept_rows(self.reader, self.output, file, keep)
                 tables.append(rows.append_column(ROW, pa.array(own, pa.int64())))
             except InvalidSpec as error:
-                changed = error
+                changed.append(error)
                 unread |= {*own}
-        found = {row: rows for row, rows in by_id(joined(tables), ROW).items() if row not in unread}
+        found = {row: rows for row, rows in by_id(tables, ROW).items() if row not in unread}
         if changed:
-            self.refuse_changed(changed, found)
-        return Outcomes(found, self.set_aside(), frozenset(unread))
+            self.refuse_changed(changed[-1], found)
+        return Outcomes(found, self.set_aside(), frozenset(unread), tuple(map(str, changed)))
 
     def files(self) -> Iterator[tuple[LedgerFile, Mask]]:
         """Published files that hold any of the rows, and which of their own these are."""
@@ -138,8 +138,9 @@ class Sample(AtOutput):
 
     def as_predicted(self) -> Outcomes:
         """What becomes of them now."""
-        rows = by_id(staged_with_ids(self.planned, ROW), ROW)
-        return Outcomes(rows, frozenset(self.planned.accepted().rejected.ids().tolist()))
+        rows = staged_with_ids(self.planned, ROW)
+        found = by_id([] if rows is None else [rows], ROW)
+        return Outcomes(found, frozenset(self.planned.accepted().rejected.ids().tolist()))
 
     def renumbered(self, run_id: str, ids: Iterable[int]) -> list[int]:
         """Ids of a published run as those of the new one."""
@@ -206,9 +207,10 @@ def draw_sample(
         if not work.changed:
             break
     if work is None or not work.lines:
+        more = ", or more --rows" if PublishedShards(storage, output, seen, changed).draw(1) else ""
         problem = (
             f"has none of the inputs of {rows:,} published rows any more as they were: nothing can "
-            "be compared. Give the time of one that has, by --scheduled-time, or more --rows"
+            f"be compared. Give the time of one that has, by --scheduled-time{more}"
         )
         raise InvalidSpec.at("source.path", spec.source.path, problem)
     planned = plan_trial(trial, work, fingerprints, seen, flow_runs)

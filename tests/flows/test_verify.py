@@ -1,8 +1,10 @@
 """Published rows predicted again: the same ones let runs go on under another config."""
 
+import html
 import json
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +192,28 @@ def test_children_in_several_folders_are_compared_within_each(numbers: Path) -> 
     assert verify(spec, rows=1000)["same"]
 
 
+def test_more_rows_are_advised_only_where_there_are_more(numbers: Path) -> None:
+    for file in numbers.iterdir():
+        file.unlink()
+    for number in range(2):
+        pq.write_table(pa.table({"id": [number] * 30, "x": [7.0] * 30}), numbers / f"{number}.p")
+    source = {"kind": "parquet", "path": f"{numbers}/*.p"}
+    by_file = {"read": {"rows_per_batch": 30}}
+    batch_inference(with_code(numbers, DOUBLES, source=source, stages=by_file))
+    spec = with_code(numbers, COMMENTED, source=source, stages=by_file)
+    first = min(Path(spec.sink.path).glob("*.parquet"))
+    pq.write_table(pq.read_table(first).slice(1), first)
+    few = "only 30 rows of 64 could be compared .* there are no others"
+    with pytest.raises(InvalidSpec, match=few):
+        verify(spec, accept=True)
+    (numbers / "0.p").write_bytes(b"")
+    with pytest.raises(InvalidSpec, match=few):
+        verify(spec, accept=True)
+    (numbers / "1.p").unlink()
+    with pytest.raises(InvalidSpec, match=r"by --scheduled-time$"):
+        verify(spec)
+
+
 def test_no_config_is_accepted_by_a_handful_of_rows(numbers: Path) -> None:
     batch_inference(with_code(numbers, DOUBLES))
     spec = with_code(numbers, COMMENTED)
@@ -357,6 +381,57 @@ def test_published_files_that_others_have_all_changed_cannot_be_compared_with(
     ):
         verify(spec)
     assert left_behind(spec) == []
+
+
+def as_text(column: str) -> Callable[[pa.Table], pa.Table]:
+    def change(rows: pa.Table) -> pa.Table:
+        at = rows.column_names.index(column)
+        return rows.set_column(at, column, rows[column].cast(pa.string()))
+
+    return change
+
+
+def without_doubled(rows: pa.Table) -> pa.Table:
+    return rows.drop_columns("doubled")
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "told"),
+    [
+        ("parquet", without_doubled, "it has no column 'doubled'"),
+        ("parquet", as_text("doubled"), "its column 'doubled' is string, and was double"),
+        ("jsonl", without_doubled, "it has no column 'doubled'"),
+        ("jsonl", as_text("doubled"), "its column 'doubled' is string, and was double"),
+        ("csv", without_doubled, "Column 'doubled' in include_columns does not exist"),
+    ],
+)
+def test_files_whose_columns_others_have_changed_are_named_and_passed_over(
+    numbers: Path, kind: str, change: Callable[[pa.Table], pa.Table], told: str
+) -> None:
+    """What is no longer in a file was not published as nothing."""
+    spec = with_code(numbers, DOUBLES, sink={"kind": kind, "path": str(numbers.parent / "out")})
+    batch_inference(spec)
+    first = min(Path(spec.sink.path).glob("part-*"))
+    first.write_bytes(spec.sink.encode(change(spec.sink.decode(first.read_bytes()))))
+    found = verify(spec)
+    assert (found["same"], found["rows"]["compared"]) == (True, 56)
+    (said,) = found["changed_files"]
+    assert f"{first.name}' is not as it was published ({told}" in said
+    assert told in html.unescape(page_of(spec.name))
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"), [("parquet", "Corrupt ZSTD"), ("jsonl", "Expecting"), ("lance", "not as")]
+)
+def test_a_damaged_file_is_named_and_passed_over(numbers: Path, kind: str, told: str) -> None:
+    spec = with_code(numbers, DOUBLES, sink={"kind": kind, "path": str(numbers.parent / "out")})
+    batch_inference(spec)
+    first = min(Path(spec.sink.path).rglob("part-*"))
+    content = first.read_bytes()
+    first.write_bytes(content[:10] + b"\0" * 200 + content[210 if kind != "lance" else 310 :])
+    (said,) = verify(spec)["changed_files"]
+    assert first.name in said
+    assert told in said
 
 
 def test_a_csv_that_others_have_saved_with_other_delimiters_cannot_be_compared_with(

@@ -8,6 +8,7 @@ import pyarrow.json as pj
 from pydantic import ConfigDict
 
 from tasks.errors import SchemaMismatch
+from tasks.kinds.blank_columns import refuse_lacking
 from tasks.kinds.column_types import inner
 from tasks.kinds.sinks.json_texts import data_of, json_text, object_texts, plain_texts
 from tasks.kinds.sinks.sink import Mask, Sink
@@ -60,7 +61,13 @@ class JsonlSink(Sink):
         return columns_of(rows, list(rows[0]) if rows else [])
 
     def select(self, data: bytes, names: list[str], schema: pa.Schema) -> pa.Table:
-        """Some columns of lines."""
+        """Some columns of lines.
+
+        Raises:
+            ArrowKeyError: the first line lacks one.
+        """
+        if first := data[: data.find(b"\n") + 1]:
+            refuse_lacking(json.loads(first), names)
         try:
             return read_by_arrow(data, names, schema)
         except (pa.ArrowException, OverflowError):  # as of maps, of no lines, or of 2 GiB of them

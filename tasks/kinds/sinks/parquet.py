@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from pydantic import ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from tasks.kinds.blank_columns import with_blanks
+from tasks.kinds.blank_columns import refuse_lacking, with_blanks
 from tasks.kinds.column_types import is_any_list, is_text
 from tasks.kinds.sinks.sink import Sink
 from tasks.kinds.tables.types import refuse_empty_objects
@@ -64,7 +64,7 @@ class ParquetSink(Sink):
         """Some columns of a Parquet file; the others are not decoded."""
         # "a" also names what is within "a.b", so that there may be more than was asked for.
         rows = pq.ParquetFile(io.BytesIO(data)).read(columns=names)
-        return with_blanks(rows, map(schema.field, names)).select(names)
+        return self.whole(rows, names, schema)
 
     def pieces(
         self, file: IO[bytes], names: list[str], schema: pa.Schema, num_rows: int
@@ -72,8 +72,22 @@ class ParquetSink(Sink):
         """Some columns of a Parquet file; neither others nor more rows are in memory."""
         opened = pq.ParquetFile(file, buffer_size=BYTES_READ_AT_ONCE, pre_buffer=False)
         for batch in opened.iter_batches(num_rows, columns=names, use_threads=False):
-            rows = pa.Table.from_batches([batch])
-            yield with_blanks(rows, map(schema.field, names)).select(names)
+            yield self.whole(pa.Table.from_batches([batch]), names, schema)
+
+    @property
+    def may_lack_columns(self) -> bool:
+        """Whether columns may have come to the output after a file was written."""
+        return self.takes_new_columns
+
+    def whole(self, rows: pa.Table, names: list[str], schema: pa.Schema) -> pa.Table:
+        """A file's rows in these columns, without values in those that it was written without.
+
+        Raises:
+            ArrowKeyError: it lacks one that all files have.
+        """
+        if not self.may_lack_columns:
+            refuse_lacking(rows.column_names, names)
+        return with_blanks(rows, map(schema.field, names)).select(names)
 
 
 def texts_in(kind: pa.DataType, path: str) -> Iterator[str]:
