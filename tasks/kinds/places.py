@@ -115,7 +115,7 @@ def refuse_unwritable(field: str, opener: Opener, url: str) -> None:
     """See that a folder of this machine can be made, and takes files; leave nothing there.
 
     Raises:
-        InvalidSpec: a file is in the way, or a link that leads nowhere.
+        InvalidSpec: a file is in the way, a link that leads nowhere, or what is not there.
         Unreachable: this user may not write there.
     """
     storage, path = opener(url)
@@ -124,6 +124,9 @@ def refuse_unwritable(field: str, opener: Opener, url: str) -> None:
     there = next(
         folder for folder in (path, *map(str, Path(path).parents)) if os.path.lexists(folder)
     )
+    if ".." in path.removeprefix(there).split("/"):  # a write would make what it leads up from
+        problem = "leads up again from a folder that is not there: write what is meant, without .."
+        raise InvalidSpec.at(field, url, problem)
     if not os.path.isdir(there):
         what = "a file" if os.path.exists(there) else f"a link to {os.readlink(there)}, {NOWHERE}"
         problem = f"is {what}" if there == path else f"cannot be made, {there!r} is {what}"

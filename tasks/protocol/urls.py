@@ -4,6 +4,7 @@ import re
 
 ANONYMOUS = re.compile(r"^(s3a?://)anonymous@")
 KEYED = re.compile(r"^s3a?://[^/]*:[^/]*@")
+ROOT = re.compile(r"^((file|local)://)?(/\.{0,2})+$")
 SCHEME_ALONE = re.compile(r"^\w+:/+$")
 NO_BUCKET = re.compile(r"^(s3a?|gc?s)://(/|$)")
 VERSION = re.compile(r"^s3a?://.*\?versionId=")
@@ -59,6 +60,8 @@ def as_folder(url: str) -> str:
         raise ValueError(
             "a web server takes no files: name a folder on a disk or in an object store"
         )
+    if ROOT.match(url):
+        raise ValueError("is the root of this machine's files: name a folder in it")
     if SCHEME_ALONE.match(url):
         return url  # for opening it to tell what is missing
     folder = re.sub(r"(/\.?)+$", "", url) or url

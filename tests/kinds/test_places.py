@@ -149,6 +149,21 @@ def test_a_path_that_leads_the_ledger_elsewhere_than_the_rows(path: str, told: s
         assert ParquetSink(path=resolved).path == resolved
 
 
+@pytest.mark.parametrize("path", ["/", "//", "/.", "/..", "file:///", "local:///."])
+def test_all_of_a_machines_files_are_no_folder_for_an_output(path: str) -> None:
+    with pytest.raises(ValueError, match="is the root of this machine's files: name a folder"):
+        ParquetSink(path=path)
+
+
+def test_an_output_does_not_lie_beside_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    """Else what is published would be found once a run had made that, and not before."""
+    sink = ParquetSink(path=str(tmp_path / "x/../real/out"))
+    with pytest.raises(InvalidSpec, match=r"sink\.path: .*x/\.\./real/out' leads up again from"):
+        check_sink(sink)
+    (tmp_path / "x").mkdir()
+    check_sink(sink)
+
+
 def test_a_folder_is_no_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for path in ("out", f"file://{tmp_path}", "memory://out"):
