@@ -20,7 +20,13 @@ from tasks.spec import BatchInferenceSpec
 MAX_BACKOFF_SECONDS = 60.0
 NO_BUCKET = "NoSuchBucket"
 """What S3 calls it."""
-FULL = (errno.ENOSPC, errno.EDQUOT)
+FULL = "the disk is full, make room"
+OF_DISKS = {
+    errno.ENOSPC: FULL,
+    errno.EDQUOT: FULL,
+    errno.EROFS: "the disk takes no writes, mount it for them",
+}
+"""What it means that a disk says a number."""
 T = TypeVar("T")
 
 
@@ -77,9 +83,8 @@ def storage_of_output() -> Iterator[None]:
     except FileNotFoundError:
         raise
     except OSError as error:
-        problem = "the storage does not answer, or its credentials have expired"
-        if number_of(error) in FULL:
-            problem = "the disk is full, make room"
+        away = "the storage does not answer, or its credentials have expired"
+        problem = OF_DISKS.get(number_of(error) or 0, away)
         raise Unreachable(f"sink.path: {problem}: {plain(error)}") from error
 
 

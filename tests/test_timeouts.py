@@ -98,6 +98,7 @@ def test_other_errors_are_not_waited_out(clock: Clock) -> None:
     ("error", "words"),
     [
         (OSError(28, "No space left on device", "/out/a"), "the disk is full, make room: .*/out/a"),
+        (OSError(30, "Read-only file system", "/out/a"), "the disk takes no writes, mount it for"),
         (
             OSError(
                 "Generic LocalFileSystem error\n   \x1b[31m↳\x1b[0m Unable to copy data to file\n"

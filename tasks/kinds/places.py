@@ -116,7 +116,7 @@ def refuse_unwritable(field: str, opener: Opener, url: str) -> None:
 
     Raises:
         InvalidSpec: a file is in the way, a link that leads nowhere, or what is not there.
-        Unreachable: this user may not write there.
+        Unreachable: this user may not write there, or nobody.
     """
     storage, path = opener(url)
     if not storage.is_local:
@@ -132,8 +132,11 @@ def refuse_unwritable(field: str, opener: Opener, url: str) -> None:
         problem = f"is {what}" if there == path else f"cannot be made, {there!r} is {what}"
         raise InvalidSpec.at(field, url, f"{problem}; name a folder, which need not be there yet")
     if not os.access(there, os.W_OK | os.X_OK):
-        problem = f"this user may not write to {there!r}; grant it, or name another folder"
-        raise Unreachable(f"{field}: {url!r} cannot be written to: {problem}")
+        problem = f"this user may not write to {there!r}; grant it"
+        if os.statvfs(there).f_flag & os.ST_RDONLY:
+            problem = f"the disk of {there!r} takes no writes; mount it for them"
+        problem = f"cannot be written to: {problem}, or name another folder"
+        raise Unreachable(f"{field}: {url!r} {problem}")
 
 
 def folder_of(url: str) -> str:

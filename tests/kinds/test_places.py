@@ -1,9 +1,11 @@
 """What a spec names is looked for before anything is started."""
 
+import os
 import re
 from ftplib import FTP
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fsspec.implementations.local import LocalFileSystem
@@ -336,6 +338,9 @@ def test_an_output_that_may_not_be_written_to(
     kept = str(tmp_path / "kept")
     with pytest.raises(Unreachable, match=r"stages\.preprocess\.path: .*may not write"):
         check_sink(ParquetSink(path=str(own / "out")), kept)
+    monkeypatch.setattr("os.statvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY))
+    with pytest.raises(Unreachable, match=r"the disk of .* takes no writes; mount it for them, or"):
+        check_sink(ParquetSink(path=kept))
 
 
 def test_what_may_not_be_read_here_is_no_matter_of_networks(
