@@ -26,6 +26,7 @@ from tasks.errors import (
     BatchInferenceError,
     InputNotFound,
     InvalidSpec,
+    OutputHeld,
     PredictionsDiffer,
     RunStopped,
 )
@@ -149,7 +150,7 @@ def bring_up(backfill: Backfill, portion: Portion) -> Outcome:
     except BatchInferenceError as error:
         told = f"{error}\nThe backfill stopped at {portion.name}"
         way_on = "run it again to go on there; what is done is skipped"
-        if not (error.can_retry or isinstance(error, RunStopped)):
+        if not (error.can_retry or isinstance(error, RunStopped | OutputHeld)):
             way_on = f"mend that, then {way_on}"
         raise type(error)(f"{told}: {way_on}") from error
 

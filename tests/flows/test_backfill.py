@@ -1,7 +1,10 @@
 """Backfill: outputs become what the spec would make of them, and what is done stays done."""
 
 import itertools
+import os
 import shutil
+import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,10 +18,18 @@ from flows import backfill as backfills
 from flows.backfill import backfill
 from flows.batch_inference import batch_inference, plan_after_unfinished
 from tasks import lineage, output_status
-from tasks.errors import InputNotFound, InvalidSpec, StageFailed, UnfinishedRun, Unreachable
+from tasks.errors import (
+    InputNotFound,
+    InvalidSpec,
+    OutputHeld,
+    StageFailed,
+    UnfinishedRun,
+    Unreachable,
+)
+from tasks.lease import Holder, save_holder
 from tasks.ledgers import ledger_of
 from tasks.periods import Portion
-from tasks.plan import PlannedRun
+from tasks.plan import PlannedRun, make_plan
 from tasks.publish import publish_planned
 from tasks.run_options import RunOptions
 from tasks.scheduled import at_time, timed_inputs
@@ -193,6 +204,19 @@ def test_the_first_failure_stops_it_and_what_is_done_is_skipped(daily: Path) -> 
     assert not (daily / "out" / DAYS[2]).exists()
     done, new = "up to date, 1 input skipped", "published, 10 rows written"
     assert told(backfill(spec, *RANGE)) == [done, new, new]
+
+
+def test_where_another_run_holds_an_output_it_is_waited_for_and_nothing_mended(
+    daily: Path,
+) -> None:
+    spec = daily_spec(daily)
+    planned = make_plan(at_time(spec, datetime(2026, 1, 2)))
+    elsewhere = replace(Holder.of(os.getpid()), host="elsewhere", at=time.time())
+    save_holder(planned.storage, planned.run.lease, elsewhere)
+    with pytest.raises(
+        OutputHeld, match=r"wait for it, or stop it first\nThe backfill stopped at 2026-01-02: run"
+    ):
+        backfill(spec, *RANGE)
 
 
 def test_an_unfinished_run_of_another_spec_is_given_up_only_on_ones_word(daily: Path) -> None:
