@@ -10,9 +10,9 @@ from datetime import date, datetime, timedelta
 from itertools import pairwise
 
 from deployments.prefect_file import Schedule
-from tasks.calendar import find_zone, shift
+from tasks.calendar import find_zone
 from tasks.errors import InvalidSpec
-from tasks.scheduled import at_time, data_time, in_zone, is_scheduled
+from tasks.scheduled import at_time, day_between, is_scheduled
 from tasks.spec import BatchInferenceSpec
 
 A_YEAR_AND_MORE = timedelta(days=400)
@@ -35,11 +35,11 @@ def refuse_lost_days(spec: BatchInferenceSpec, schedule: Schedule) -> None:
     if days is not None:
         before, after = days
         zone, of_paths = schedule.zone, spec.scheduled.timezone
-        way_out = (
-            f"set scheduled.timezone to {zone}"
-            if zone != of_paths
-            else "let it start an hour or two later"
-        )
+        way_out = "let it start an hour or two later"
+        if zone != of_paths:
+            way_out = f"set scheduled.timezone to {zone}"
+        elif (spec.scheduled.offset or "d")[-1] in "hm":
+            way_out = "write scheduled.offset in days, as in -1d, which go by the calendar"
         raise InvalidSpec.at(
             f"schedules.{schedule.kind}",
             getattr(schedule, schedule.kind),
@@ -63,11 +63,9 @@ def passed_by(spec: BatchInferenceSpec, schedule: Schedule) -> tuple[date, date]
     times = times_of(schedule, zone, now)
     taken = [at_time(spec, each).source.path for each in times]
     for wanted, (one, next_one) in zip(pairwise(by_calendar), pairwise(times), strict=False):
-        before, after = data_time(spec, one).date(), data_time(spec, next_one).date()
-        if after - before > wanted[1] - wanted[0]:
-            between = at_time(spec, shift(in_zone(spec, one), "1d"))
-            if between.source.path not in taken:
-                return before, after
+        found = day_between(spec, one, next_one, wanted[1] - wanted[0])
+        if found and found[2] not in taken:
+            return found[:2]
     return None
 
 

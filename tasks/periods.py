@@ -3,11 +3,12 @@
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 
 from tasks.calendar import parse_step, shift
 from tasks.errors import InvalidSpec
 from tasks.kinds.placeholders import is_timed, literal
-from tasks.scheduled import at_time, in_zone
+from tasks.scheduled import at_time, day_between, in_zone
 from tasks.spec import BatchInferenceSpec
 
 MAX_PERIODS = 10_000
@@ -86,8 +87,10 @@ def portions(
     if not is_timed_source:
         problem = "holds no {scheduled:...}, so no input belongs to a period: leave out the range"
         raise InvalidSpec.at("source.path", spec.source.path, problem)
+    times = times_in_zone(spec, start, end, every)
+    refuse_passed_by(spec, times, every)
     by_output: dict[str, list[datetime]] = {}
-    for time in times_in_zone(spec, start, end, every):
+    for time in times:
         by_output.setdefault(at_time(spec, time).sink.path, []).append(time)
     return [portion_of(spec, times) for times in by_output.values()]
 
@@ -112,6 +115,25 @@ def times_in_zone(
         count = len(times_between(start, end, every))
         times += [shift(first, every, each) for each in range(len(times), count)]
     return times
+
+
+def refuse_passed_by(spec: BatchInferenceSpec, times: list[datetime], every: str) -> None:
+    """See that days that follow one another name days that do, also where clocks change.
+
+    Raises:
+        InvalidSpec: the offset's hours lead twice to one day, and past another.
+    """
+    if parse_step(every)[1] not in "dw":
+        return
+    for one, next_one in pairwise(times):
+        found = day_between(spec, one, next_one, next_one.date() - one.date())
+        if found and found[2] not in [at_time(spec, each).source.path for each in times]:
+            before, after, _ = found
+            problem = (
+                f"leads to {before} and next to {after}, as clocks change there, and no run would "
+                "take what lies between: write it in days, as in -1d, which go by the calendar"
+            )
+            raise InvalidSpec.at("scheduled.offset", spec.scheduled.offset, problem)
 
 
 def excluding_at(spec: BatchInferenceSpec, time: datetime) -> BatchInferenceSpec:

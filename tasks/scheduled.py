@@ -1,7 +1,7 @@
 """The scheduled time: what a run is about, however late or often it runs."""
 
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from tasks.calendar import find_zone, shift
@@ -25,9 +25,11 @@ def at_time(spec: BatchInferenceSpec, time: datetime) -> BatchInferenceSpec:
     Raises:
         InvalidSpec: scheduled.offset leads out of the calendar.
     """
-    if not is_scheduled(spec):
-        return spec
-    at = data_time(spec, time)
+    return filled_at(spec, data_time(spec, time)) if is_scheduled(spec) else spec
+
+
+def filled_at(spec: BatchInferenceSpec, at: datetime) -> BatchInferenceSpec:
+    """The spec with its paths filled in with a time as it is."""
     path, exclude = spec.source.path, spec.source.exclude
     filled = fill(path, at) if isinstance(path, str) else [fill(each, at) for each in path]
     filled_in = spec.with_part("source", path=filled, exclude=[fill(each, at) for each in exclude])
@@ -99,6 +101,26 @@ def data_time(spec: BatchInferenceSpec, time: datetime) -> datetime:
     except OverflowError as error:
         problem = f"leads out of the calendar from {at.isoformat()}"
         raise InvalidSpec.at("scheduled.offset", spec.scheduled.offset, problem) from error
+
+
+def day_between(
+    spec: BatchInferenceSpec, one: datetime, next_one: datetime, apart: timedelta
+) -> tuple[date, date, str | list[str]] | None:
+    """Two days that times name one after the other, and a source's paths of the day between them.
+
+    Where clocks change, hours of an offset may lead past a day. None where there are none between.
+
+    Args:
+        spec: as it was written.
+        one: a scheduled time.
+        next_one: the one that follows it.
+        apart: how far they are from each other by the calendar.
+    """
+    at = data_time(spec, one)
+    before, after = at.date(), data_time(spec, next_one).date()
+    if after - before <= apart:
+        return None
+    return before, after, filled_at(spec, shift(at, "1d")).source.path
 
 
 def parse_time(field: str, text: str) -> datetime:

@@ -204,6 +204,28 @@ def test_a_range_of_another_clock_has_that_clocks_days(start: str, end: str, day
     assert len({time.date() for time in times}) == days
 
 
+@pytest.mark.parametrize(
+    ("hour", "offset", "path", "lost"),
+    [
+        (0, "-24h", DAILY, "2026-03-28 and next to 2026-03-30"),
+        (23, "-1440m", DAILY, "2026-10-23 and next to 2026-10-25"),
+        (5, "-6h", DAILY, "2026-10-23 and next to 2026-10-25"),
+        (12, "-24h", DAILY, ""),
+        (0, "-1d", DAILY, ""),
+        (0, "-24h", "/in/{scheduled:%Y-%m}/", ""),
+    ],
+)
+def test_an_offset_in_hours_passes_no_day_by(hour: int, offset: str, path: str, lost: str) -> None:
+    given = spec(path, **scheduled(timezone="Europe/Berlin", offset=offset))
+    ends = datetime(2026, 3, 1, hour, 30), datetime(2026, 11, 1, hour, 30)
+    if not lost:
+        assert len(portions(given, *ends, "1d")[0].times) == 246
+        return
+    with pytest.raises(InvalidSpec, match=f"scheduled.offset: '{offset}' leads to {lost}.* in day"):
+        portions(given, *ends, "1d")
+    assert len(portions(given, *ends, "6h")[0].times) > 246 * 3, "of days there are several times"
+
+
 @pytest.mark.parametrize("kind", ["delta", "lance"])
 def test_tables_of_several_times_need_an_output_each(kind: str) -> None:
     given = spec("/in/{scheduled:%Y-%m}", "/out/{scheduled:%Y}", kind=kind)

@@ -54,6 +54,12 @@ def refuse_all(schedule: Schedule, path: str = BY_DAY, **scheduled: str) -> None
             {"timezone": "Africa/Cairo", "offset": "-1d"},
             "name 2026-04-22 and next 2026-04-24, .* let it start an hour or two later",
         ),
+        (
+            "30 0 * * *",
+            "Europe/Berlin",
+            {"timezone": "Europe/Berlin", "offset": "-24h"},
+            "name 2026-03-28 and next 2026-03-30, .* write scheduled.offset in days, as in -1d",
+        ),
     ],
 )
 def test_a_day_that_is_passed_by_is_named(
