@@ -103,25 +103,9 @@ def backfill(
         # Empty is a box of the form that was cleared.
         runs = portions(spec, start, end, every or EVERY_DAY, time_to_start())
         fingerprints = patient(check)(allowing_gaps(runs[0].spec))
-        asked = Backfill(spec, fingerprints, restart, accept, verify)
-        done: list[Outcome] = []
-        try:
-            with staying_stopped():
-                for portion in runs:
-                    refuse_cancelled(own_flow_runs())
-                    done.append(bring_up(asked, portion))
-                    get_run_logger().info("%s: %s", portion.name, done[-1].line)
-            refuse_nothing(spec, done)
-        finally:
-            show(spec, done)
-        periods = [each.as_json() for each in done]
-        report = {
-            "state": "done",
-            "name": spec.name,
-            "periods": periods,
-            "flow_run_id": flow_run.id,
-        }
-        return kept_report(backfill.name, report)
+        done = bring_all_up(Backfill(spec, fingerprints, restart, accept, verify), runs)
+        report = {"name": spec.name, "periods": [each.as_json() for each in done]}
+        return kept_report(backfill.name, {"state": "done", **report, "flow_run_id": flow_run.id})
 
 
 def end_what_was_left() -> None:
@@ -134,6 +118,25 @@ def end_what_was_left() -> None:
         return
     with get_client(sync_client=True) as client:
         end_runs_of(client, UUID(str(flow_run.id)), Crashed(message=LEFT))
+
+
+def bring_all_up(backfill: Backfill, runs: list[Portion]) -> list[Outcome]:
+    """Bring one output after the other up to date, and leave a table of what was done with them.
+
+    Raises:
+        BatchInferenceError: says at which period it stopped; or no period has any input.
+    """
+    done: list[Outcome] = []
+    try:
+        with staying_stopped():
+            for portion in runs:
+                refuse_cancelled(own_flow_runs())
+                done.append(bring_up(backfill, portion))
+                get_run_logger().info("%s: %s", portion.name, done[-1].line)
+        refuse_nothing(backfill.spec, done)
+    finally:
+        show(backfill.spec, done)
+    return done
 
 
 def bring_up(backfill: Backfill, portion: Portion) -> Outcome:
