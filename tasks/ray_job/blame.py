@@ -17,6 +17,7 @@ from tasks.kinds.models.machine_errors import chain, is_of_the_machine
 from tasks.protocol.batch import ROW
 from tasks.protocol.ids import are_in, distinct
 from tasks.ray_job import gaps
+from tasks.ray_job.lost_files import is_of_a_lost_file
 from tasks.ray_job.parents import num_parents, parent_starts
 from tasks.ray_job.part_size import PartSize
 
@@ -99,7 +100,7 @@ def tried(function: Function, rows: pa.Table) -> tuple[pa.Table | None, Exceptio
     try:
         return keeping_rows(function, rows), None
     except Exception as error:
-        if not is_data_error(error):
+        if not (is_data_error(error) or is_of_a_lost_file(error, rows)):
             raise
         return None, forgetful(error)
 

@@ -6,6 +6,7 @@ import time
 import urllib.error
 import weakref
 from email.message import Message
+from pathlib import Path
 from typing import Any, cast
 
 import aiohttp
@@ -353,6 +354,33 @@ def test_a_lost_connection_at_the_last_chance_is_raised() -> None:
 
 def test_a_decoders_oserror_is_the_datas_fault() -> None:
     assert is_data_error(OSError("image file is truncated"))
+
+
+def reading(rows: pa.Table) -> pa.Table:
+    return pa.table({"text": [Path(name).read_text() for name in rows["name"].to_pylist()]})
+
+
+def test_a_file_that_a_row_names_and_that_is_not_there_sets_that_row_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an object does that a store has not."""
+    (tmp_path / "a.txt").write_text("a")
+    monkeypatch.chdir(tmp_path)
+    names = [f"{tmp_path}/a.txt", "gone/a.txt", "a.txt", f"{tmp_path}/gone.txt"]
+    outcome = call_with_blame(reading, rows_of([1, 2, 3, 4]).append_column("name", [names]))
+    assert {row: type(error) for row, error in outcome.failed.items()} == {
+        2: FileNotFoundError,
+        4: FileNotFoundError,
+    }
+    assert outcome.rows is not None
+    assert outcome.rows[ROW].to_pylist() == [1, 3]
+
+    def reading_its_own(rows: pa.Table) -> pa.Table:
+        return reading(rows.set_column(2, "name", [["weights.txt"] * len(rows)]))
+
+    rows = rows_of([1, 2]).append_column("name", [["", None]])
+    with pytest.raises(FileNotFoundError):
+        call_with_blame(reading_its_own, rows)
 
 
 def chained(lines: str) -> Exception:
