@@ -4,7 +4,7 @@ import json
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, suppress
 from functools import partial, reduce
-from itertools import islice
+from itertools import chain, groupby, islice
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ ROWS_OF_OTHERS = 100
 DEEPEST = 32
 """Objects and lists within each other; Arrow and Parquet do not hold many more."""
 TOO_DEEP = f"it is nested more than {DEEPEST} deep"
+NUMBERS = {each.id for each in (pa.int64(), pa.uint64(), pa.float64())}
 PLAIN = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
 load = partial(json.loads, parse_int=whole_number)
 
@@ -33,16 +34,22 @@ def merged(one: pa.DataType, other: pa.DataType) -> pa.DataType:
         return one
     if pa.types.is_null(one):
         return other
-    if {one, other} <= {pa.int64(), pa.uint64(), pa.float64()}:
+    if one.id in NUMBERS and other.id in NUMBERS:
         return pa.float64() if pa.float64() in (one, other) else pa.uint64()
     if pa.types.is_list(one) and pa.types.is_list(other):
         return pa.list_(merged(one.value_type, other.value_type))
     if pa.types.is_struct(one) and pa.types.is_struct(other):
-        types = {field.name: field.type for field in one.fields}
-        for field in other.fields:
-            types[field.name] = merged(types.get(field.name, pa.null()), field.type)
-        return pa.struct(list(types.items()))
+        return merged_objects([one, other])
     return one
+
+
+def merged_objects(objects: Iterable[pa.DataType]) -> pa.DataType:
+    """A type for all of several objects, made once: it takes long where they have many keys."""
+    types: dict[str, pa.DataType] = {}
+    for field in chain.from_iterable(kind for kind, _ in groupby(objects)):
+        known = types.get(field.name)
+        types[field.name] = field.type if known is None else merged(known, field.type)
+    return pa.struct([*types.items()])
 
 
 def extended(known: pa.DataType, other: pa.DataType) -> pa.DataType:
@@ -85,7 +92,7 @@ def types_of_others(storage: FsspecStorage, stats: Iterable[Stat]) -> Iterator[p
     """A type for the first objects of each file that is there still."""
     for stat in stats:
         with suppress(FileNotFoundError), closing(object_types(storage, [stat])) as found:
-            yield reduce(merged, islice(found, ROWS_OF_OTHERS), pa.struct([]))
+            yield merged_objects(islice(found, ROWS_OF_OTHERS))
 
 
 def line_type(line: bytes) -> pa.DataType:

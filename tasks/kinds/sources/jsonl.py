@@ -29,7 +29,7 @@ from tasks.kinds.sources.json_types import (
     TOO_DEEP,
     extended,
     load,
-    merged,
+    merged_objects,
     object_types,
     settled,
     type_of,
@@ -97,8 +97,7 @@ class JsonlSource(Source):
         """
         refuse_unread(self.types, self.columns or None)
         refuse_other_json(storage, inputs)
-        first = islice(object_types(storage, inputs), ROWS_TO_INFER)
-        found = reduce(merged, first, pa.struct([]))
+        found = merged_objects(islice(object_types(storage, inputs), ROWS_TO_INFER))
         if grows:
             found = reduce(extended, types_of_others(storage, spread(inputs)), found)
         told = (settled(text_for_none(field)) for field in found.fields)

@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+import time
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -319,3 +320,19 @@ def test_lines_as_they_are_as_a_rule_are_not_taken_apart(
     monkeypatch.delattr(Parser, "table")
     assert parsed(tmp_path, b'{"a": 1}\n{"a": 2}\n') == [{"a": 1}, {"a": 2}]
     assert parsed(tmp_path, b'{"a": 1}\r\n{"a": 2}') == [{"a": 1}, {"a": 2}]
+
+
+def test_types_of_many_keys_of_which_each_row_has_a_few_take_no_longer_for_the_others(
+    tmp_path: Path,
+) -> None:
+    rows = [{f"k{(row * 37 + at * 41) % 2_000}": 0.5 for at in range(20)} for row in range(1_000)]
+    write(tmp_path, "a.jsonl", "\n".join(map(json.dumps, rows)).encode())
+    source = JsonlSource(path=str(tmp_path))
+    place = list_inputs(source)
+    started = time.process_time()
+    found = source.schema_of_rows(source.pin(*place))
+    seconds = time.process_time() - started
+    assert found is not None
+    assert set(found.names) == {key for row in rows for key in row}
+    assert set(found.types) == {pa.float64()}
+    assert seconds < 0.8  # a tenth or less; with a type of all keys made for each row, four
