@@ -26,7 +26,13 @@ def asked_at_once(ask: Callable[[F], T], of: Collection[F]) -> Iterator[T]:
         pool.shutdown(wait=is_done, cancel_futures=True)
 
 
-def fetched(read: Callable[[F], T], files: Iterable[F], at_once: int = 8) -> Iterator[T]:
+def fetched(
+    read: Callable[[F], T],
+    files: Iterable[F],
+    at_once: int = 8,
+    size_of: Callable[[F], int] = lambda file: 0,
+    most: int = 1,
+) -> Iterator[T]:
     """What files hold, in their order; the next ones are fetched meanwhile.
 
     A run of thousands of batches has as many files, and stores answer late.
@@ -35,12 +41,19 @@ def fetched(read: Callable[[F], T], files: Iterable[F], at_once: int = 8) -> Ite
         read: gives what one holds.
         files: all of them.
         at_once: how many are in memory at a time.
+        size_of: bytes of one, where they may be large.
+        most: bytes that are in memory at a time, unless one alone has more.
     """
-    waiting: deque[Future[T]] = deque()
+    waiting: deque[tuple[Future[T], int]] = deque()
+    held = 0
     with ThreadPoolExecutor(at_once) as pool:
         for file in files:
-            waiting.append(pool.submit(read, file))
-            if len(waiting) == at_once:
-                yield waiting.popleft().result()
+            size = size_of(file)
+            while waiting and (len(waiting) == at_once or held + size > most):
+                future, its_size = waiting.popleft()
+                yield future.result()
+                held -= its_size
+            waiting.append((pool.submit(read, file), size))
+            held += size
         while waiting:
-            yield waiting.popleft().result()
+            yield waiting.popleft()[0].result()

@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -18,14 +18,19 @@ import pyarrow.parquet as pq
 from tasks.errors import BatchInferenceError, InputChanged
 from tasks.kinds.sources import Source
 from tasks.kinds.sources.source import BYTES_PER_READ, BadRow, Read
+from tasks.protocol.asked_at_once import fetched
 from tasks.protocol.ids import IdRuns, Ids, are_in
+from tasks.protocol.object_stat import Stat
 from tasks.protocol.plan_file import Shard, shards_of, wanted_of
+from tasks.protocol.quick_objects import QuickObjects, quick_objects
 from tasks.protocol.ranges import IdRanges
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import Job
 from tasks.ray_job.stage_error import stage_error
 
 SMALL_FILE_READERS = 16
+QUICK_READERS = 32
+"""Where a file takes hardly any work, and waiting for it is nearly all."""
 FILES_AT_A_TIME = 64
 QUICK_SECONDS = 0.0005
 RECENT = 3
@@ -83,6 +88,9 @@ class OpenShard:
             raise changed.locate("read", self.shard.path)
 
 
+Fetch = Callable[[Todo], OpenShard]
+
+
 def open_shards(job: Job, start: int, stop: int) -> Iterator[OpenShard]:
     """The shards from `start` to `stop` of the attempt's todo, in order.
 
@@ -101,20 +109,50 @@ def open_each(source: Source, storage: FsspecStorage, todo: list[Todo]) -> Itera
         for item in todo:
             yield OpenShard(item, read_rows(source, storage, item), source, storage)
         return
+    quick = quick_objects(storage)
+    fetch = partial(fetch_file, source, storage, quick)
+    if storage.is_local:
+        yield from fetched_near(fetch, todo)
+    else:
+        readers = QUICK_READERS if quick else SMALL_FILE_READERS
+        yield from fetched(fetch, todo, readers, size_of=size_of, most=BYTES_PER_READ)
 
-    def fetch(item: Todo) -> OpenShard:
-        reads = list(read_rows(source, storage, item))
-        opened = OpenShard(item, iter(reads), source, storage)
-        opened.check_unchanged()
-        return opened
 
+def size_of(item: Todo) -> int:
+    """Bytes of a file."""
+    return item.shard.size
+
+
+def fetch_file(
+    source: Source, storage: FsspecStorage, quick: QuickObjects | None, item: Todo
+) -> OpenShard:
+    """A small file, read whole and found as it was planned.
+
+    Args:
+        source: reads it.
+        storage: where it lies.
+        quick: has the storage's objects sooner; None where nothing does.
+        item: the file.
+    """
+    if quick is not None:
+        shard = item.shard
+        storage = quick.fetched(storage, Stat(shard.path, shard.size, shard.identity))
+    opened = OpenShard(item, iter([*read_rows(source, storage, item)]), source, storage)
+    opened.check_unchanged()
+    return opened
+
+
+def fetched_near(fetch: Fetch, todo: list[Todo]) -> Iterator[OpenShard]:
+    """Small files of this machine: threads only help to wait.
+
+    Files of a near disk cost four times the CPU with them.
+    """
     recent = deque[float](maxlen=RECENT)
     with ThreadPoolExecutor(SMALL_FILE_READERS) as pool:
         for first, *others in filter(None, groups(todo)):
             begun = time.monotonic()
             opened = fetch(first)
             recent.append(time.monotonic() - begun)
-            # Threads only help to wait: files of a near disk cost four times the CPU with them.
             # The quickest is what counts: one alone may have waited for a core.
             waits = min(recent) > QUICK_SECONDS
             yield opened

@@ -43,6 +43,8 @@ class Request:
     """With the query."""
     number: int
     """Of the requests with this method and path, from 0."""
+    agent: str = ""
+    """Who asks."""
 
 
 Behave = Callable[[Request], Fault | None]
@@ -56,16 +58,18 @@ class FaultyS3:
     behave: Behave = lambda request: None
     endpoint_url: str = ""
     seen: dict[tuple[str, str], int] = field(default_factory=dict)
+    keys: set[str | None] = field(default_factory=set)
+    """Those that requests were signed with; None: some were not."""
     faults: int = 0
     """How many requests met with one."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def fault(self, method: str, path: str) -> Fault:
+    def fault(self, method: str, path: str, agent: str) -> Fault:
         """What happens to a request."""
         with self.lock:
             number = self.seen.get((method, path), 0)
             self.seen[method, path] = number + 1
-            found = self.behave(Request(method, path, number))
+            found = self.behave(Request(method, path, number, agent))
             self.faults += found is not None
         return found or Fault()
 
@@ -95,7 +99,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Any method: see what is to happen to it."""
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        fault = self.proxy.fault(self.command, self.path)
+        signed = re.search(r"Credential=([^/]*)/", self.headers.get("Authorization") or "")
+        self.proxy.keys.add(signed and signed[1])
+        fault = self.proxy.fault(self.command, self.path, self.headers.get("User-Agent") or "")
         if fault.status and not fault.is_late:
             self.refuse(fault)
             return
