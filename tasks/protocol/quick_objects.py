@@ -1,108 +1,160 @@
-"""Small objects of S3, read whole with a small part of the work that s3fs has for each.
+"""Objects of S3, read and copied whole with a small part of the work that s3fs has for each.
 
 What goes wrong here s3fs does again, whose retries and errors are those of every other call: this
 only spares work.
 """
 
+import errno
 import json
+import logging
 import threading
+import time
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tasks.errors import InvalidSpec
 from tasks.protocol.delta_options import delta_options
-from tasks.protocol.object_stat import Stat
-from tasks.protocol.storage import FsspecStorage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from obstore.store import S3Credential, S3Store
 
-LARGEST_BYTES = 32 << 20
-"""Of an object: s3fs fetches larger ones in several parts at once."""
-MOST_FAILURES = 3
-"""In a row: then all is left to s3fs, as where only that finds the bucket's region."""
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+MOST_FAILURES, REST_SECONDS = 3, 60.0
+"""After so many in a row s3fs does all for a while, as where only that finds the region."""
 KNOWN = {"endpoint_url", "key", "secret", "token", "profile", "anon", "requester_pays"}
 KNOWN |= {"client_kwargs", "use_listings_cache"}
 KNOWN_OF_CLIENT = {"endpoint_url", "region_name", "verify"}
-"""Options that mean the same here; with any other one s3fs reads all."""
+"""Options that mean the same here; with any other one s3fs does all."""
 ASK_AGAIN = timedelta(minutes=5)
 """For keys that may change, as those of a role do."""
 PATIENCE = {"connect_timeout": "5s", "timeout": "60s"}
 RETRIES = {"max_retries": 2, "retry_timeout": timedelta(seconds=10)}
 
 
-class FetchedObject(FsspecStorage):
-    """A storage of which one object is here already."""
+class Whole(NamedTuple):
+    """An object."""
 
-    def __init__(self, storage: FsspecStorage, stat: Stat, data: bytes) -> None:
-        super().__init__(storage.filesystem)
-        self.fetched, self.data = stat, data
+    data: bytes
+    identity: str
+    """As `Stat` has it."""
 
-    def read(self, path: str) -> bytes:
-        """Return the object's bytes."""
-        return self.data if path == self.fetched.path else super().read(path)
 
-    def stat(self, path: str) -> Stat | None:
-        """What was at `path` when it was fetched."""
-        return self.fetched if path == self.fetched.path else super().stat(path)
+@dataclass
+class Trust:
+    """Whether something works, by how often it has failed."""
+
+    failures: int = 0
+    """In a row."""
+    rests_until: float = 0.0
+
+    @property
+    def rests(self) -> bool:
+        """Whether it is not to be tried now."""
+        return time.monotonic() < self.rests_until
+
+    def worked(self) -> None:
+        """It did."""
+        self.failures = 0
+
+    def failed(self) -> bool:
+        """It did not; whether that was once too often, for the first time."""
+        self.failures += 1
+        if self.failures >= MOST_FAILURES:
+            self.rests_until = time.monotonic() + REST_SECONDS
+        return self.failures == MOST_FAILURES
 
 
 class QuickObjects:
-    """Reads objects of one store, as long as that works."""
+    """The objects of one store, as long as that works."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self.options = options
-        self.stores: dict[str, S3Store] = {}
+        self.buckets: dict[str, S3Store] = {}
         self.lock = threading.Lock()
-        self.failures = 0
+        self.trust = {"read": Trust(), "copied": Trust()}
+        """By what is done with an object."""
 
-    def fetched(self, storage: FsspecStorage, stat: Stat) -> FsspecStorage:
-        """The storage, with the object where it could be had and is the one that is wanted.
+    def read(self, path: str) -> Whole | None:
+        """An object; None where it could not be had in this way.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+        return self.attempt("read", path, whole)
+
+    def copy(self, source: str, target: str) -> bool:
+        """Copy an object within its bucket; False where it could not be done in this way.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+        bucket, _, key = target.partition("/")
+        if bucket != source.partition("/")[0]:
+            return False
+        return bool(self.attempt("copied", source, lambda store, old: copied(store, old, key)))
+
+    def attempt(self, done: str, path: str, do: "Callable[[S3Store, str], T]") -> T | None:
+        """What comes of doing something with an object; None where it failed.
 
         Args:
-            storage: where it lies.
-            stat: path, size and identity of the object, as it was listed.
+            done: what it is, as a participle.
+            path: of the object.
+            do: gets its bucket and its key.
+
+        Raises:
+            FileNotFoundError: there is no such object.
         """
-        if self.failures >= MOST_FAILURES or stat.size > LARGEST_BYTES:
-            return storage
+        trust = self.trust[done]
+        if trust.rests:
+            return None
+        bucket, _, key = path.partition("/")
         try:
-            data = self.read(stat)
-        except FileNotFoundError:
-            return storage
+            found = do(self.bucket(bucket), key)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(errno.ENOENT, "no such object", path) from error
         except Exception as error:  # of any kind: s3fs says it in its own way
-            self.fail(error)
-            return storage
-        self.failures = 0
-        return storage if data is None else FetchedObject(storage, stat, data)
+            with self.lock:
+                is_news = trust.failed()
+            if is_news:
+                said = str(error).partition("\n")[0]
+                logger.warning("objects are %s in a slower way for a while: %s", done, said)
+            return None
+        trust.worked()
+        return found
 
-    def read(self, stat: Stat) -> bytes | None:
-        """An object's bytes; None where it is another one by now."""
-        import obstore
-
-        bucket, _, key = stat.path.partition("/")
+    def bucket(self, name: str) -> "S3Store":
+        """A bucket; opened once, its connections stay open."""
         with self.lock:
-            if bucket not in self.stores:
-                self.stores[bucket] = open_bucket(bucket, self.options)
-        found = obstore.get(self.stores[bucket], key)
-        is_wanted = (found.meta["e_tag"] or "").strip('"') == stat.identity
-        return found.bytes().to_bytes() if is_wanted else None
-
-    def fail(self, error: Exception) -> None:
-        """Count a failure; say so where it was the last one."""
-        with self.lock:
-            self.failures += 1
-            is_last = self.failures == MOST_FAILURES
-        if is_last:
-            said = str(error).partition("\n")[0]
-            print(f"objects are read one by one in a slower way, for: {said}", flush=True)
+            if name not in self.buckets:
+                self.buckets[name] = open_bucket(name, self.options)
+            return self.buckets[name]
 
 
-def quick_objects(storage: FsspecStorage) -> QuickObjects | None:
-    """What reads a storage's small objects; None where only fsspec can."""
-    filesystem = storage.filesystem
+def whole(store: "S3Store", key: str) -> Whole:
+    """An object of a bucket."""
+    import obstore
+
+    found = obstore.get(store, key)
+    return Whole(found.bytes().to_bytes(), (found.meta["e_tag"] or "").strip('"'))
+
+
+def copied(store: "S3Store", source: str, target: str) -> bool:
+    """Copy an object within a bucket, on the server."""
+    import obstore
+
+    obstore.copy(store, source, target)
+    return True
+
+
+def quick_objects(filesystem: Any) -> QuickObjects | None:
+    """The objects of one of s3fs's filesystems; None where only that knows what is asked of it."""
     options = filesystem.storage_options
-    if not storage.has_pages or set(options) - KNOWN:
+    if set(options) - KNOWN:
         return None
     if set(options.get("client_kwargs") or {}) - KNOWN_OF_CLIENT:
         return None

@@ -19,10 +19,10 @@ from tasks.errors import BatchInferenceError, InputChanged
 from tasks.kinds.sources import Source
 from tasks.kinds.sources.source import BYTES_PER_READ, BadRow, Read
 from tasks.protocol.asked_at_once import fetched
+from tasks.protocol.fetched_object import with_object
 from tasks.protocol.ids import IdRuns, Ids, are_in
 from tasks.protocol.object_stat import Stat
 from tasks.protocol.plan_file import Shard, shards_of, wanted_of
-from tasks.protocol.quick_objects import QuickObjects, quick_objects
 from tasks.protocol.ranges import IdRanges
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import Job
@@ -109,12 +109,11 @@ def open_each(source: Source, storage: FsspecStorage, todo: list[Todo]) -> Itera
         for item in todo:
             yield OpenShard(item, read_rows(source, storage, item), source, storage)
         return
-    quick = quick_objects(storage)
-    fetch = partial(fetch_file, source, storage, quick)
+    fetch = partial(fetch_file, source, storage)
     if storage.is_local:
         yield from fetched_near(fetch, todo)
     else:
-        readers = QUICK_READERS if quick else SMALL_FILE_READERS
+        readers = QUICK_READERS if storage.quick else SMALL_FILE_READERS
         yield from fetched(fetch, todo, readers, size_of=size_of, most=BYTES_PER_READ)
 
 
@@ -123,21 +122,17 @@ def size_of(item: Todo) -> int:
     return item.shard.size
 
 
-def fetch_file(
-    source: Source, storage: FsspecStorage, quick: QuickObjects | None, item: Todo
-) -> OpenShard:
+def fetch_file(source: Source, storage: FsspecStorage, item: Todo) -> OpenShard:
     """A small file, read whole and found as it was planned.
 
-    Args:
-        source: reads it.
-        storage: where it lies.
-        quick: has the storage's objects sooner; None where nothing does.
-        item: the file.
+    Raises:
+        InputChanged: it is gone or was rewritten.
+        StageFailed: storage failed.
     """
-    if quick is not None:
-        shard = item.shard
-        storage = quick.fetched(storage, Stat(shard.path, shard.size, shard.identity))
-    opened = OpenShard(item, iter([*read_rows(source, storage, item)]), source, storage)
+    shard = item.shard
+    storage = with_object(storage, Stat(shard.path, shard.size, shard.identity))
+    reads = list(read_rows(source, storage, item))
+    opened = OpenShard(item, iter(reads), source, storage)
     opened.check_unchanged()
     return opened
 
