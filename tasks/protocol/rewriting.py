@@ -7,6 +7,8 @@ from contextlib import suppress
 import numpy as np
 import pyarrow as pa
 
+from tasks.counted import counted
+from tasks.errors import InvalidSpec
 from tasks.protocol.acceptance import Accepted
 from tasks.protocol.ids import IdRuns, Ids, Mask, are_in, shard_of
 from tasks.protocol.layout import OutputFolder, RunFolder
@@ -95,13 +97,23 @@ def read_published(storage: Storage, output: OutputFolder, file: LedgerFile) -> 
 
     Raises:
         FileNotFoundError: it is in neither place; names the one where it was published.
+        InvalidSpec: it is as long as it was not: which of its rows is which, nobody knows then.
     """
+    path = file.target(output)
     try:
-        return storage.read(file.target(output))
+        content = storage.read(path)
     except FileNotFoundError as error:
         with suppress(FileNotFoundError):
             return storage.read(file.source(output))
         raise error
+    if len(content) != file.size:
+        problem = (
+            f"has {counted(len(content), 'byte')} and was published with {file.size:,}: others "
+            "have rewritten it, and which of its rows are to be replaced cannot be told. Put it "
+            "back from a copy, or run with --replace-output, which predicts every input again"
+        )
+        raise InvalidSpec.at("sink.path", path, problem)
+    return content
 
 
 def stage_kept(
