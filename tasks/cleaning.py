@@ -7,6 +7,7 @@ from itertools import chain
 
 from tasks.lease import holder_of
 from tasks.ledgers import ledger_of
+from tasks.planning.output_as_found import refuse_older, refuse_unknown
 from tasks.protocol.cleanup import Folders, Orphan
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.local_files import is_half_written
@@ -19,9 +20,17 @@ def find_orphans(spec: BatchInferenceSpec) -> list[Orphan]:
 
     Rows that runs keep for one another (`stages.preprocess`) are no orphans: the next spec with
     the same steps takes them.
+
+    Raises:
+        InvalidSpec: the ledger is lost or an old one, by which a published run would be given up.
     """
     storage, output = output_of(spec)
-    folders = Folders(storage, output, ledger_of(spec).look(), time.time())
+    ledger = ledger_of(spec)
+    seen = ledger.look()
+    if seen.version == 0:
+        refuse_unknown(storage, output, ledger)
+    refuse_older(storage, output, ledger, seen)
+    folders = Folders(storage, output, seen, time.time())
     paths = [stat.path for stat in storage.list(output.runs)]
     runs = sorted({path.removeprefix(f"{output.runs}/").partition("/")[0] for path in paths})
     there = set(paths)

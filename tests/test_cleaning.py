@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from tasks.cleaning import find_orphans, remove
+from tasks.errors import InvalidSpec
 from tasks.kinds.sinks.delta import DeltaSink
 from tasks.lease import Holder, save_holder
 from tasks.ledgers import ledger_of
@@ -142,6 +143,26 @@ def test_a_run_given_up_loses_its_records_first(spec: BatchInferenceSpec) -> Non
     assert paths == [f"{run.records}/00-a.json", f"{run.staging}/named", f"{run.staging}/unnamed"]
     put(f"{run.staging}/young", is_new=True)
     assert found(spec) == set(), "somebody still writes"
+
+
+def test_of_an_output_whose_ledger_is_lost_or_an_old_one_no_run_is_given_up(
+    spec: BatchInferenceSpec,
+) -> None:
+    """The ledger may come back, from where it was put or from a copy."""
+    output = output_of(spec)[1]
+    unpublished(spec, "run-k2", 1)
+    names = ("part-00001-00000.parquet", "part-00002-00000.parquet")
+    for name in names:
+        put(f"{output.path}/{name}")
+    with pytest.raises(InvalidSpec, match=r"the state, or the ledger in it, was removed"):
+        find_orphans(spec)
+    staged = [StagedFile(name, IdRuns(((0, 1, 1),)), 1) for name in names]
+    files = [LedgerFile.staged_in(output.run("run-k"), each, each.name) for each in staged]
+    publish(spec, entry("k1", files=(files[0],)))
+    with pytest.raises(InvalidSpec, match=r"is at version 2, .* is older"):
+        find_orphans(spec)
+    publish(spec, entry("k2", files=(files[1],)))
+    assert f"{output.run('run-k2').staging}/unnamed" in found(spec)
 
 
 def test_a_preview_that_was_killed_is_cleared_away(spec: BatchInferenceSpec) -> None:
