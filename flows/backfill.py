@@ -29,6 +29,7 @@ from tasks.errors import (
     OutputHeld,
     PredictionsDiffer,
     RunStopped,
+    SchemaMismatch,
 )
 from tasks.output_status import (
     allowing_gaps,
@@ -163,7 +164,7 @@ def is_same(portion: Portion) -> bool:
     time = portion.scheduled_time
     try:
         verify(portion.written, accept=True, scheduled_time=time, on_cluster=True)
-    except (PredictionsDiffer, InvalidSpec) as error:
+    except (PredictionsDiffer, SchemaMismatch, InvalidSpec) as error:
         get_run_logger().info("%s is predicted again: %s", portion.name, error)
         return False
     return True

@@ -100,6 +100,13 @@ def test_outputs_whose_rows_come_out_the_same_are_kept_where_somebody_asks(daily
     ]
 
 
+def test_outputs_whose_rows_have_other_columns_now_are_predicted_again(daily: Path) -> None:
+    batch_inference(daily_spec(daily), scheduled_time=RANGE[0])
+    told_by = {"kind": "template", "template": "{x}", "column": "told"}
+    other = daily_spec(daily, steps=[told_by])
+    assert told(backfill(other, *RANGE[:1] * 2, verify=True)) == ["replaced, 10 rows written"]
+
+
 def test_without_a_range_new_inputs_then_nothing_then_another_model(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
