@@ -155,7 +155,9 @@ def from_json(values: list[Any], kind: pa.DataType | None = None) -> pa.Array:
 
 
 def json_type(kind: pa.DataType) -> pa.DataType:
-    """The type that JSON leaves of one."""
+    """The type that JSON leaves of one: text where maps are in it."""
+    if any(map(pa.types.is_map, inner(kind))):
+        return pa.string()
     if isinstance(kind, pa.BaseExtensionType):
         return json_type(kind.storage_type)
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
