@@ -1,5 +1,6 @@
 """Rows of thousands of columns: work grows with their number, and not with its square."""
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tasks.kinds.sources import LanceSource, ParquetSource
+from tasks.kinds.sources import CsvSource, JsonlSource, LanceSource, ParquetSource, Source, text
+from tasks.kinds.sources.listing import list_inputs
 from tasks.ray_job.blame import concatenated
 from tasks.ray_job.new_columns import with_all, with_new
 from tests.kinds.sources.reading import read_all
@@ -54,3 +56,24 @@ def test_thousands_of_columns_take_no_time_each(
     start = time.process_time()
     work(tmp_path)
     assert time.process_time() - start < MOST_SECONDS
+
+
+NAMES = [f"c{at}" for at in range(2_000)]
+HEADER, RECORD = ",".join(NAMES) + "\n", "1," * 1_999 + "1\n"
+LINE = json.dumps(dict.fromkeys(NAMES, 1)) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "beginning", "row"), [(CsvSource, HEADER, RECORD), (JsonlSource, "", LINE)]
+)
+def test_text_of_many_columns_is_read_in_larger_pieces(
+    kind: type[Source], beginning: str, row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text, "BYTES_PER_BLOCK", len(row) + 1)
+    (tmp_path / "rows").write_text(beginning + row * 64)
+    source = kind(path=str(tmp_path / "rows"))
+    storage, [stat] = list_inputs(source)
+    [shard] = source.split(storage, stat)
+    pieces = [len(each) for each in source.read(storage, shard, source.pin(storage, [stat]))]
+    assert sum(pieces) == 64
+    assert len(pieces) < 64 / 6

@@ -157,7 +157,7 @@ class CsvSource(CsvFiles):
         """Yield the rows; a row that is ragged or does not fit the types is a bad row."""
         schema = schema_of(pins["schema"])
         with storage.open(shard.path) as file:
-            records, other = self.records(file, shard.path)
+            records, other = self.records(file, shard.path, len(schema))
             if other is not None:
                 error = ValueError(f"source.delimiter: {self.delimiter!r} {other}")
                 header = b"" if self.column_names else next(records, b"")

@@ -130,7 +130,8 @@ class JsonlSource(Source):
         rows = "the rows that were looked at" if GROWS in pins else FIRST_ROWS
         parser = Parser(schema, ignores_others=bool(self.columns), looked_at=rows)
         with storage.open(shard.path) as file:
-            yield from read_lines(universal(blocks(file, shard.path)), parser.rows)
+            found = blocks(file, shard.path, num_columns=len(schema))
+            yield from read_lines(universal(found), parser.rows)
 
 
 class Parser:

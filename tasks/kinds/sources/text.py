@@ -17,6 +17,9 @@ from tasks.protocol.storage import FsspecStorage
 
 LONGEST_LINE = 16 << 20
 BYTES_PER_BLOCK = 1 << 20
+WIDE, MOST_TIMES = 256, 8
+"""For each so many columns a block is larger by itself, up to so many times: to make one takes a
+while, however few rows it has."""
 # A read that meets the damaged part of a file loses what it has decompressed before.
 BYTES_PER_COMPRESSED_BLOCK = 64 << 10
 RAW_CHARACTERS = 500
@@ -60,23 +63,27 @@ class TextSource(EncodedSource):
             yield from without_blank(found) if self.skip_blank else found
 
 
-def blocks(file: IO[bytes], path: str, encoding: str | None = None) -> Iterator[bytes]:
+def blocks(
+    file: IO[bytes], path: str, encoding: str | None = None, num_columns: int = 1
+) -> Iterator[bytes]:
     """A file's bytes as UTF-8, decompressed, without a byte order mark.
 
     Args:
         file: to be read.
         path: its own.
         encoding: of a file that does not say itself that it is UTF-8; None: that.
+        num_columns: that its rows have.
 
     Raises:
         DamagedFile: a compressed file is cut off, or is not compressed that way; or a file is no
             text, or says itself that it is not UTF-8, or is not in the other encoding.
     """
     stream, codec = decompressed(file, path, CODECS)
-    size = BYTES_PER_COMPRESSED_BLOCK if codec else BYTES_PER_BLOCK
+    whole = BYTES_PER_BLOCK * min(1 + num_columns // WIDE, MOST_TIMES)
+    size = BYTES_PER_COMPRESSED_BLOCK if codec else whole
     first, rest = read_block(stream, size), iter(partial(read_block, stream, size), b"")
     if codec:
-        rest = gathered(rest)
+        rest = gathered(rest, whole)
     for beginning, what in NO_TEXT.items():
         if first.startswith(beginning):
             raise DamagedFile(f"the file is {what}: unpack it, or save it as text")
@@ -89,8 +96,12 @@ def blocks(file: IO[bytes], path: str, encoding: str | None = None) -> Iterator[
     yield from chain([first.removeprefix(BOM)], rest)
 
 
-def gathered(found: Iterator[bytes]) -> Iterator[bytes]:
+def gathered(found: Iterator[bytes], size: int) -> Iterator[bytes]:
     """Small blocks as larger ones: to make rows of one takes its time, however small it is.
+
+    Args:
+        found: the small ones.
+        size: of a larger one, at least.
 
     Raises:
         DamagedFile: one cannot be read, and those before it can.
@@ -99,7 +110,7 @@ def gathered(found: Iterator[bytes]) -> Iterator[bytes]:
     try:
         for block in found:
             held += block
-            if len(held) >= BYTES_PER_BLOCK:
+            if len(held) >= size:
                 yield bytes(held)
                 held.clear()
     except DamagedFile:

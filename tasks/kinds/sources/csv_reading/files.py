@@ -76,9 +76,12 @@ class CsvFiles(EncodedSource):
         """How the files' values are written."""
         return Dialect(self.delimiter, self.quote_char, self.null_values, self.encoding)
 
-    def records(self, file: IO[bytes], path: str) -> tuple[FileRecords, str | None]:
+    def records(
+        self, file: IO[bytes], path: str, num_columns: int = 1
+    ) -> tuple[FileRecords, str | None]:
         """The file's records, and what is wrong with all of them; None where nothing is."""
-        lines = without_first(self.skip_lines, line_ends(blocks(file, path, self.encoding)))
+        found = blocks(file, path, self.encoding, num_columns)
+        lines = without_first(self.skip_lines, line_ends(found))
         records = FileRecords(Records(self.delimiter, self.quote_char).split(lines))
         first = next(records, b"")
         said = SEPARATOR.fullmatch(first) if isinstance(first, bytes) else None
