@@ -5,13 +5,17 @@ follows `n != 0 and` may divide by n.
 """
 
 import ast
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import acero
 
 from tasks.kinds.expression import build_over
 
-POSITION = "__position"
+NO_CONDITION = "must evaluate to bool"
+"""What Arrow says of a filter that is none."""
 
 
 def holding(node: ast.expr, rows: pa.Table) -> np.ndarray:
@@ -39,9 +43,19 @@ def holding(node: ast.expr, rows: pa.Table) -> np.ndarray:
 
 def computed(node: ast.expr, rows: pa.Table) -> np.ndarray:
     """The same of a part that Arrow computes as a whole."""
-    condition, names = build_over(node, rows.schema)
-    numbered = rows.select(sorted(names))  # what is filtered is copied
-    numbered = numbered.append_column(POSITION, pa.array(np.arange(len(rows))))
-    found = np.zeros(len(rows), bool)
-    found[numbered.filter(condition)[POSITION].to_numpy()] = True
-    return found
+    kept = [condition_over(node, rows.schema)]
+    plan = [
+        acero.Declaration("table_source", acero.TableSourceNodeOptions(rows)),
+        acero.Declaration("project", acero.ProjectNodeOptions(kept, ["kept"])),
+    ]
+    # By one thread, which keeps the rows' order.
+    found = acero.Declaration.from_sequence(plan).to_table(use_threads=False)["kept"]
+    if not pa.types.is_boolean(found.type):
+        raise ValueError(NO_CONDITION)
+    return found.fill_null(False).to_numpy()
+
+
+@lru_cache(maxsize=100)
+def condition_over(node: ast.expr, schema: pa.Schema) -> pc.Expression:
+    """A part of a condition, for Arrow; thousands of rows may come one by one to be looked at."""
+    return build_over(node, schema)[0]

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from functools import partial
+from functools import lru_cache, partial
 from typing import Literal
 
 import pyarrow as pa
@@ -12,12 +12,11 @@ from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds import expression
 from tasks.kinds.column_types import has_no_value
 from tasks.kinds.columns import is_blank, visible
-from tasks.kinds.condition_evaluation import holding
+from tasks.kinds.condition_evaluation import NO_CONDITION, holding
 from tasks.kinds.condition_tree import tree_of
 from tasks.kinds.sql_habits import with_python_instead
 from tasks.kinds.steps.step import Function, Step
 
-NO_CONDITION = "must evaluate to bool"
 NO_KERNEL = re.compile(r"Function '(\w+)' has no kernel matching input types \((.*)\)")
 
 
@@ -95,14 +94,23 @@ class FilterStep(Step):
             InvalidSpec: it cannot.
         """
         kinds = [pa.null() if has_no_value(each) else each.type for each in schema]
-        row = pa.table([pa.nulls(1, kind) for kind in kinds], schema.names)
-        try:
-            condition = expression.build_over(tree_of(self.expression), row.schema)[0]
-            row.filter(condition)  # of no row, time zones would not show
-        except (pa.ArrowException, ValueError) as error:
+        problem = misfit(self.expression, tuple(zip(schema.names, kinds, strict=True)))
+        if problem is not None:
             types = ", ".join(f"{each.name}: {each.type}" for each in schema)
-            problem = f"does not fit {types}: {in_words(str(error))}"
-            raise InvalidSpec.at("steps.filter.expression", self.expression, problem) from error
+            said = f"does not fit {types}: {problem}"
+            raise InvalidSpec.at("steps.filter.expression", self.expression, said)
+
+
+@lru_cache(maxsize=100)  # of one batch thousands of rows may be tried one by one
+def misfit(condition: str, columns: tuple[tuple[str, pa.DataType], ...]) -> str | None:
+    """Why a condition cannot be computed of columns of some types; None where it can."""
+    # Of a row: of none, time zones would not show.
+    row = pa.table([pa.nulls(1, kind) for _, kind in columns], [name for name, _ in columns])
+    try:
+        row.filter(expression.build_over(tree_of(condition), row.schema)[0])
+    except (pa.ArrowException, ValueError) as error:
+        return in_words(str(error))
+    return None
 
 
 def without_text(rows: pa.Table) -> pa.Table:

@@ -1,5 +1,6 @@
 """Steps keep rows, or say which not."""
 
+import ast
 import io
 import sys
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ from PIL import Image
 from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec, UserCodeBroke
-from tasks.kinds import column_types, columns, expression
+from tasks.kinds import column_types, columns, condition_evaluation, expression
 from tasks.kinds.sources.images import SCHEMA
 from tasks.kinds.steps import FilterStep, LabelFromPathStep, PythonStep, RenameStep, SelectStep
 from tasks.kinds.steps import python as python_step
@@ -465,6 +466,24 @@ def test_a_day_is_not_guessed_to_be_one_in_utc() -> None:
                 call_with_blame(by_day, rows.append_column("at", at))
         else:
             assert len(by_day(rows.append_column("at", at))) == 2
+
+
+def test_a_condition_is_built_once_however_many_rows_break_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    built = []
+
+    def counting(node: ast.expr, schema: pa.Schema) -> Any:
+        built.append(schema)
+        return build_over(node, schema)
+
+    build_over = expression.build_over
+    monkeypatch.setattr(expression, "build_over", counting)
+    monkeypatch.setattr(condition_evaluation, "build_over", counting)
+    zeros = pa.table({ROW: range(100), "zeros": [0] * 100})
+    outcome = call_with_blame(FilterStep(expression="1 / zeros > 3").build(), zeros)
+    assert len(outcome.failed) == 100
+    assert len(built) <= 3, "to see what it names, whether it fits, and to compute it"
 
 
 def test_filter_blames_a_row_for_its_values() -> None:
