@@ -13,8 +13,16 @@ def python_rows(rows: pa.Table) -> list[dict[str, Any]]:
     try:
         return rows.to_pylist()
     except UNKNOWN:
-        columns = {name: list(map(value_of, rows[name])) for name in rows.column_names}
+        columns = {name: python_values(rows[name]) for name in rows.column_names}
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def python_values(column: pa.ChunkedArray) -> list[Any]:
+    """The same of one column."""
+    try:
+        return column.to_pylist()
+    except UNKNOWN:
+        return list(map(value_of, column))
 
 
 def value_of(scalar: pa.Scalar) -> Any:

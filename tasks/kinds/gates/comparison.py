@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -11,7 +11,7 @@ from tasks.kinds.column_types import is_text
 from tasks.kinds.gates.gate import Chart
 from tasks.kinds.gates.values import first_values, is_number
 from tasks.kinds.short_floats import short_floats
-from tasks.python_rows import python_rows
+from tasks.python_rows import python_values
 
 LABEL, PREDICTION = "label", "predicted_label"
 MAX_PAIRS = 100_000
@@ -46,7 +46,9 @@ class Comparison:
 
     def add(self, rows: pa.Table) -> None:
         """Count a table's rows."""
-        for (label, guess), count in count_pairs(rows[self.label], rows[self.prediction]).items():
+        for label, guess, count in counted_pairs(rows[self.label], rows[self.prediction]):
+            if label is None:
+                continue
             self.total += count
             self.right += count * (label == guess)
             if len(self.pairs) < MAX_PAIRS or (label, guess) in self.pairs:
@@ -55,18 +57,20 @@ class Comparison:
                 self.left_out += count
 
 
-def count_pairs(labels: pa.ChunkedArray, guesses: pa.ChunkedArray) -> Counter[Pair]:
-    """Labels and predictions side by side, as text: 7 is taken for "7", and 7.0 too."""
+def counted_pairs(
+    labels: pa.ChunkedArray, guesses: pa.ChunkedArray
+) -> Iterator[tuple[str | None, str | None, int]]:
+    """Labels and predictions side by side, as text, and how often: 7 is taken for "7", and 7.0 too.
+
+    What is two values to Arrow, and one as text, may come twice.
+    """
     both = comparable(first_values(labels), first_values(guesses))
     as_text = text_beside(both[0].type, both[1].type)
     names = ["label", "guess"]
     grouped = pa.table(both, names=names).group_by(names, use_threads=False)
-    pairs: Counter[Pair] = Counter()
-    for row in python_rows(short_floats(grouped.aggregate([([], "count_all")]))):
-        label = as_text(row["label"])
-        if label is not None:
-            pairs[label, as_text(row["guess"])] += row["count_all"]
-    return pairs
+    found = short_floats(grouped.aggregate([([], "count_all")]))
+    texts = (map(as_text, python_values(found[name])) for name in names)
+    return zip(*texts, found["count_all"].to_pylist(), strict=True)
 
 
 def comparable(one: pa.Array, other: pa.Array) -> tuple[pa.Array, pa.Array]:
@@ -102,6 +106,8 @@ def text_beside(*kinds: pa.DataType) -> Callable[[object], str | None]:
 
 def text_of(value: object) -> str | None:
     """A value as text; None where it is missing, as NaN is, which does not equal itself."""
+    if isinstance(value, str):
+        return value  # as most are
     if value is None or value != value:
         return None
     return str(value + 0.0 if isinstance(value, float) else value)  # -0.0 is 0.0

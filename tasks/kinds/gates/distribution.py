@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tasks.kinds.gates.values import first_values, is_number, numbers
-from tasks.python_rows import python_rows
+from tasks.python_rows import python_values
 
 Numbers = npt.NDArray[np.float64]
 
@@ -180,9 +180,10 @@ class ValueTally:
     def add(self, column: pa.ChunkedArray) -> None:
         """Count some rows."""
         counted = pa.Table.from_struct_array(pc.value_counts(first_values(column)))
-        for pair in python_rows(counted):
-            value, count = str(pair["values"])[:SHOWN_CHARACTERS], pair["counts"]
-            if pair["values"] is None:
+        counts = counted["counts"].to_pylist()
+        for found, count in zip(python_values(counted["values"]), counts, strict=True):
+            value = str(found)[:SHOWN_CHARACTERS]
+            if found is None:
                 self.missing += count
             elif value in self.tracked or len(self.tracked) < TRACKED_VALUES:
                 self.tracked[value] += count
