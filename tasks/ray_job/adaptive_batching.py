@@ -10,6 +10,9 @@ CALL_SECONDS = 24.0
 padding, and threads wait for each other less often."""
 BYTES_PER_CALL = 64 << 20
 """That come out of a call, about."""
+SECONDS_PER_COLUMN = 0.0005
+"""A call may take so long for each column, whatever it should: to hand one over and take it back
+takes a twentieth of that, however few rows it has."""
 MOST_TIMES = 8
 """A call gets at most so many times the rows of the one before: later ones may be longer."""
 
@@ -34,18 +37,20 @@ class Pace:
         """So many at a time, however long they take."""
         return cls(rows, least=rows, most=rows)
 
-    def follow(self, rows: int, seconds: float, size: int = 0) -> None:
+    def follow(self, rows: int, seconds: float, size: int = 0, num_columns: int = 0) -> None:
         """Adjust to the last call.
 
         Args:
             rows: that it got, which may have been fewer than it could have.
             seconds: that it took.
             size: bytes that came of it.
+            num_columns: of what came of it.
         """
         if seconds > EMIT_EVERY_SECONDS or size > BYTES_PER_CALL:
             self.rows = max(self.least, min(self.rows, rows // 4))
         else:
-            by_time = self.call_seconds / seconds if seconds > 0 else MOST_TIMES
+            call_seconds = max(self.call_seconds, num_columns * SECONDS_PER_COLUMN)
+            by_time = call_seconds / seconds if seconds > 0 else MOST_TIMES
             by_size = BYTES_PER_CALL / size if size else MOST_TIMES
             doublings = int(math.log2(min(MOST_TIMES, by_time, by_size)))
             # Below none, as where a call took longer than it should: it stays.

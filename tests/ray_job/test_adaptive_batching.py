@@ -35,6 +35,14 @@ def test_a_call_of_fewer_rows_says_what_these_took() -> None:
     assert pace.rows == 25
 
 
+@pytest.mark.parametrize(("num_columns", "rows"), [(0, 64), (300, 64), (1_000, 256), (3_000, 512)])
+def test_a_quick_call_of_many_columns_gets_more_rows(num_columns: int, rows: int) -> None:
+    """Most of what it takes is what columns cost, be they of one row."""
+    pace = Pace(64, call_seconds=0.05)
+    pace.follow(64, 0.1, num_columns=num_columns)
+    assert pace.rows == rows
+
+
 @pytest.mark.parametrize(
     ("size", "rows"), [(65 << 20, 16), (33 << 20, 64), (32 << 20, 128), (9 << 20, 256), (1, 512)]
 )
