@@ -16,6 +16,7 @@ from prefect.settings import PREFECT_API_URL
 from prefect.states import Cancelling
 
 from flows.cancellation_hooks import say_over, state_of
+from flows.lost_worker import STARTED_FOR, WORKER_IS_LOST
 from flows.server_away import without_retries
 from tasks.artifacts import not_vital
 from tasks.errors import RunStopped
@@ -23,8 +24,6 @@ from tasks.running_jobs import stop_jobs
 from tasks.spec import BatchInferenceSpec
 
 LOOK_EVERY_SECONDS = 10.0
-STARTED_FOR = "PREFECT__FLOW_RUN_ID"
-"""In the environment of a process that a worker has started: it ends one that is cancelled."""
 
 
 @contextmanager
@@ -147,6 +146,7 @@ def are_to_end(flow_runs: tuple[str, ...], is_signalled: bool) -> bool:
         is_signalled: whether a worker's signal ends what they are at.
     """
     workers = os.environ.get(STARTED_FOR)
+    is_signalled = is_signalled and not WORKER_IS_LOST.is_set()
     # Who has called a worker's own run is in another process, and Prefect cancels that run with it.
     here = flow_runs[:1] if workers == flow_runs[0] else flow_runs
     for run in dict.fromkeys(filter(None, (*here, workers))):

@@ -12,6 +12,8 @@ from threading import Event, Thread
 from prefect.context import FlowRunContext
 from prefect.events import emit_event
 
+from flows.lost_worker import outlive_worker
+
 HEARTBEAT = "prefect.flow-run.heartbeat"
 """Prefect's own name of them."""
 EVERY_SECONDS = 30.0
@@ -24,6 +26,7 @@ def heartbeats() -> Iterator[None]:
     if context is None or context.flow_run is None or context.flow is None:
         yield
         return
+    outlive_worker()
     run = {
         "prefect.resource.id": f"prefect.flow-run.{context.flow_run.id}",
         "prefect.resource.name": context.flow_run.name,

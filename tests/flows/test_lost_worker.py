@@ -1,0 +1,90 @@
+"""Flow runs whose worker dies, and leaves their processes behind."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from prefect.client.orchestration import get_client
+from prefect.settings import PREFECT_API_URL
+from prefect.states import Cancelling, Pending
+
+from flows.batch_inference import batch_inference
+from flows.lost_worker import HOOKS, STARTED_FOR
+from tasks.spec import BatchInferenceSpec
+from tests.flows.conftest import published, spec_of
+from tests.flows.jobs_cluster import await_that
+
+pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
+
+ENGINE = """
+import runpy, flows.cancellation
+flows.cancellation.LOOK_EVERY_SECONDS = 0.2
+runpy.run_module("prefect.engine", run_name="__main__")
+"""
+
+
+@pytest.fixture
+def spec(numbers: Path) -> BatchInferenceSpec:
+    """A run that waits in the middle for a file."""
+    waits = {"kind": "python", "class": "predictors:Double", "init": {"file": f"{numbers}.go_on"}}
+    return spec_of(numbers, model=waits)
+
+
+@pytest.fixture
+def left_behind(spec: BatchInferenceSpec) -> Iterator[tuple[UUID, "subprocess.Popen[bytes]"]]:
+    """A flow run that waits in the middle, and its process, which a worker has begun and left."""
+    with get_client(sync_client=True) as client:
+        flow = client.create_flow(batch_inference)
+        where = "flows.batch_inference.batch_inference"
+        deployment = client.create_deployment(flow, "left", entrypoint=where)
+        given = {"spec": spec.as_json()}
+        run = client.create_flow_run_from_deployment(deployment, parameters=given).id
+        client.set_flow_run_state(run, Pending())
+    by_worker = {STARTED_FOR: str(run), HOOKS: "false"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", ENGINE],
+        env={**os.environ, **by_worker, "PREFECT_API_URL": PREFECT_API_URL.value() or ""},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    state = Path(f"{spec.sink.path}.state")
+    await_that(lambda: any(state.rglob("progress.json")), "it does not begin", seconds=60)
+    assert process.stdout
+    process.stdout.close()
+    yield run, process
+    process.kill()
+
+
+def end_of(run: UUID, process: "subprocess.Popen[bytes]") -> tuple[str, str | None]:
+    process.wait(60)
+    with get_client(sync_client=True) as client:
+        state = client.read_flow_run(run).state
+    assert state
+    return state.name or "", state.message
+
+
+def test_a_run_goes_on_and_is_done(
+    left_behind: tuple[UUID, "subprocess.Popen[bytes]"], spec: BatchInferenceSpec, numbers: Path
+) -> None:
+    """Prefect's console would end it at the next line, which nobody reads."""
+    Path(f"{numbers}.go_on").touch()
+    assert end_of(*left_behind)[0] == "Completed"
+    assert len(published(spec)) == 1000
+
+
+def test_a_run_that_is_cancelled_then_stops_and_says_so(
+    left_behind: tuple[UUID, "subprocess.Popen[bytes]"], spec: BatchInferenceSpec, numbers: Path
+) -> None:
+    """No worker would end it, nor say that it has ended."""
+    run, _ = left_behind
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(run, Cancelling())
+    state = Path(f"{spec.sink.path}.state")
+    await_that(lambda: any(state.rglob("attempts/*/stopped")), "nobody stops it", seconds=20)
+    Path(f"{numbers}.go_on").touch()
+    assert end_of(*left_behind) == ("Cancelled", "stopped, and can be resumed")
+    assert not Path(spec.sink.path).exists()
