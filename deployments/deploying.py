@@ -5,6 +5,7 @@ drops misspelt keys without a word, keeps schedules that the file has lost, whic
 ever, and lets deployments go on that somebody has paused.
 """
 
+import inspect
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,7 +25,8 @@ from deployments.prefect_command import DeployFailedError, run_prefect
 from deployments.prefect_file import PREFECT_FILE, Deployment, load_prefect_file
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
-from tasks.spec_file import load_spec, written_out
+from tasks.spec import BatchInferenceSpec
+from tasks.spec_file import load_spec, parse_spec, written_out
 from tasks.spec_reading.yaml import parse_yaml
 
 if TYPE_CHECKING:
@@ -65,6 +67,7 @@ def deploy(
         refuse_unknown_steps(each)
         refuse_unknown_parameters(each)
         check_specs(each, folder)
+        check_specs_of_schedules(each)
     raw = written_out(parse_yaml(prefect_file.read_text(encoding="utf-8")))
     known = known_of(client, wanted)
     leave_at_rest(raw["deployments"], known | moved(client, wanted, known))
@@ -108,6 +111,33 @@ def check_specs(deployment: Deployment, folder: Path | None) -> None:
                     refuse_lost_days(spec, schedule)
             except InvalidSpec as error:
                 raise InvalidSpec(f"{deployment.name}: {file}: {error}") from error
+
+
+def check_specs_of_schedules(deployment: Deployment) -> None:
+    """See that a schedule's own spec is a whole one: Prefect puts it in the deployment's place.
+
+    Raises:
+        InvalidSpec: it is not, and each of its runs would fail; says what to do.
+    """
+    for schedule in deployment.schedules:
+        given = schedule.parameters.get("spec")
+        if not isinstance(given, dict) or "{{" in str(given) or not takes_spec(deployment):
+            continue  # what Prefect fills in is not known here
+        try:
+            parse_spec(given)
+        except InvalidSpec as error:
+            raise InvalidSpec(
+                f"{deployment.name}: schedules.parameters.spec takes the place of the deployment's "
+                "whole spec: make it by another step full_spec with an id of its own and changes, "
+                f"and name its output here. As it is, {error}"
+            ) from error
+
+
+def takes_spec(deployment: Deployment) -> bool:
+    """Whether a deployment's parameter `spec` is one of ours."""
+    flow = flow_of(deployment.entrypoint)
+    taken = inspect.signature(flow.fn).parameters.get("spec") if flow else None
+    return taken is not None and taken.annotation is BatchInferenceSpec
 
 
 def known_of(client: "SyncPrefectClient", wanted: list[Deployment]) -> Known:

@@ -336,6 +336,35 @@ def test_a_wrong_spec_is_named_before_anything_is_deployed(tmp_path: Path) -> No
     check_specs(deployment, tmp_path)  # it is Prefect that fills them in
 
 
+def test_a_schedules_spec_that_takes_the_whole_ones_place_is_a_whole_one(tmp_path: Path) -> None:
+    """Prefect merges nothing into it: each of its runs would fail."""
+    part = {"errors": {"max_rejected_fraction": 0.5}}
+    whole = {
+        "source": {"kind": "csv", "path": "/in"},
+        "model": {"kind": "xgboost", "path": "/m.ubj"},
+        "sink": {"kind": "parquet", "path": "/out"},
+    }
+    file = tmp_path / "prefect.yaml"
+
+    def check(spec: Any, entrypoint: str = SEARCH) -> None:
+        schedules = [{**DAILY, "parameters": {"spec": spec}}]
+        step = {"deployments.parameters.full_spec": {"id": "a", "file": "{{ $SPEC }}"}}
+        wanted = entry("a", schedules=schedules, build=[step], entrypoint=entrypoint)
+        file.write_text(yaml.safe_dump({"name": "ours", "deployments": [wanted]}))
+        nobody: Any = None
+        deploy(nobody, {}, file, tmp_path)
+
+    said = r"^a: schedules\.parameters\.spec takes the place of .* As it is, source: is missing"
+    with pytest.raises(InvalidSpec, match=said):
+        check(part)
+    for spec in (whole, "{{ a.spec }}", {**part, "name": "{{ $NAME }}"}):
+        with pytest.raises(AttributeError, match="read_deployments"):
+            check(spec)
+    (tmp_path / "flow.py").write_text(SMALL.replace("search()", "search(spec)"))
+    with pytest.raises(AttributeError, match="read_deployments"):  # a flow of somebody's own
+        check(part, f"{tmp_path}/flow.py:search")
+
+
 @pytest.mark.parametrize(
     ("server", "code", "said"),
     [
