@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tasks.errors import ErrorBudgetExceeded, InvalidSpec, OutputHeld, RunStopped
-from tasks.plan import make_plan
+from tasks.plan import PlannedRun, make_plan
 from tasks.protocol.asked_at_once import fetched
 from tasks.publish import publish_planned
 from tasks.publishing.rejections import EXAMPLES, Rejections, error_lines, with_rows
@@ -26,9 +26,10 @@ from tests.reporting import classify_spec, make_inputs, run_attempt
 READ = pq.read_table
 
 
-def quarantine(rows: range, error_type: str) -> bytes:
+def quarantine(rows: range, error_type: str, message: str = "bad") -> bytes:
     """A quarantine file of large rows."""
-    known = {"source": "in", "stage": "infer", "error_message": "bad", "input_json": "x" * 65_536}
+    large = "x" * 65_536
+    known = {"source": "in", "stage": "infer", "error_message": message, "input_json": large}
     lines = [{**known, "row": row, "error_type": error_type} for row in rows]
     return QUARANTINE.encode(pa.Table.from_pylist(lines, QUARANTINE_SCHEMA))
 
@@ -55,6 +56,21 @@ def test_of_rows_set_aside_few_are_held_and_all_counted(monkeypatch: pytest.Monk
         *(f"      in, row {row}" for row in (3, 4)),
     ]
     assert found.by_stage == {"infer": 302}
+
+
+def test_each_of_several_reasons_of_one_type_is_shown() -> None:
+    found = Rejections()
+    for rows, message in ((range(50, 90), "a"), (range(40), "empty"), (range(40, 50), "short")):
+        found.add(quarantine(rows, "ValueError", message))
+    assert error_lines(found) == [
+        "  90 x ValueError in infer: empty",
+        "      in, row 0",
+        "      in, row 40: short",
+        "      in, row 50: a",
+        "      and 87 more",
+    ]
+    found.add(quarantine(range(39, 41), "ValueError", "earlier"))
+    assert error_lines(found)[2:4] == ["      in, row 39: earlier", "      in, row 40: short"]
 
 
 def test_files_of_rows_set_aside_are_fetched_side_by_side() -> None:
@@ -134,6 +150,25 @@ def test_a_file_that_is_cut_off_counts_as_its_share_of_the_files(tmp_path: Path,
     assert not left_to_do(planned, tried=True)
     assert left_to_do(planned, tried=False), "storage may have been at fault, once"
     assert publish_planned(make_plan(classify_spec(tmp_path, **fields))) == 1
+
+
+def test_how_many_are_set_aside_is_what_is_listed_and_not_what_a_job_had_counted_before(
+    tmp_path: Path,
+) -> None:
+    make_inputs(tmp_path / "in")
+
+    def plan(fraction: float) -> PlannedRun:
+        errors = {"max_rejected_fraction": fraction}
+        return make_plan(classify_spec(tmp_path, {"bad": [60, 70, 80]}, errors=errors))
+
+    planned = plan(1)
+    run_attempt(planned)
+    counted = ErrorBudgetExceeded("1 of 50 rows set aside, ...; nothing was published")
+    assert str(with_rows(planned, counted)).startswith(counted.message)
+    said = str(with_rows(plan(0.01), counted)).splitlines()
+    assert said[0].startswith("3 of 200 rows set aside, more than ")
+    assert said[0].endswith("; nothing was published")
+    assert said[1].startswith("  3 x ")
 
 
 def advice(folder: Path, model: str, init: dict[str, Any], **more: Any) -> str:

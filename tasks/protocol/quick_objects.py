@@ -93,8 +93,8 @@ class QuickObjects:
         Raises:
             FileNotFoundError: there is none.
         """
-        bucket, _, key = target.partition("/")
-        if bucket != source.partition("/")[0]:
+        bucket, key = parts(target)
+        if bucket != parts(source)[0]:
             return False
         return bool(self.attempt("copied", source, lambda store, old: copied(store, old, key)))
 
@@ -112,7 +112,7 @@ class QuickObjects:
         trust = self.trust[done]
         if trust.rests:
             return None
-        bucket, _, key = path.partition("/")
+        bucket, key = parts(path)
         try:
             found = do(self.bucket(bucket), key)
         except FileNotFoundError as error:
@@ -133,6 +133,12 @@ class QuickObjects:
             if name not in self.buckets:
                 self.buckets[name] = open_bucket(name, self.options)
             return self.buckets[name]
+
+
+def parts(path: str) -> tuple[str, str]:
+    """Bucket and key, of a path with or without its scheme."""
+    bucket, _, key = path.removeprefix("s3://").removeprefix("s3a://").partition("/")
+    return bucket, key
 
 
 def whole(store: "S3Store", key: str) -> Whole:

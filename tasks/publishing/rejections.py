@@ -32,6 +32,7 @@ SELDOM_OF_DATA = (
 """What code raises that is wrong itself, or takes its batch for something else."""
 COMPUTES = ("preprocess", "infer")
 """Stages that a text in the place of a number is too much for."""
+NOTHING = "nothing was published"
 ENOUGH_ROWS = 24
 """To say what a run's rows are like, before all have been tried."""
 
@@ -45,7 +46,7 @@ class Rejections:
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     first: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
-    """By source and row."""
+    """By source and row, those that say what no other does before the rest."""
 
     def add(self, data: bytes, keep: list[bool] | None = None) -> None:
         """Add the rows of a quarantine file, or some of them."""
@@ -55,7 +56,7 @@ class Rejections:
             kind = row["stage"], row["error_type"]
             self.counts[kind] += 1
             first = [*self.first.get(kind, ()), row]
-            self.first[kind] = sorted(first, key=place)[:EXAMPLES]
+            self.first[kind] = telling_most(first)
 
     @property
     def kinds(self) -> list[tuple[tuple[str, str], int, list[dict[str, Any]]]]:
@@ -75,6 +76,16 @@ class Rejections:
         for (stage, _), count in self.counts.items():
             found[stage] += count
         return found
+
+
+def telling_most(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Some of rows of one kind, which may have been set aside for several reasons."""
+    told: dict[str, dict[str, Any]] = {}
+    rest = []
+    for row in sorted(rows, key=place):
+        if told.setdefault(row["error_message"], row) is not row:
+            rest.append(row)
+    return sorted([*told.values(), *rest][:EXAMPLES], key=place)
 
 
 def load_rejections(planned: PlannedRun, accepted: Accepted) -> Rejections:
@@ -100,7 +111,7 @@ def check_budget(planned: PlannedRun, accepted: Accepted) -> None:
         ErrorBudgetExceeded: says how many, which errors, and the first rows of each.
     """
     if too_many := excess(planned, accepted):
-        raise with_rows(planned, ErrorBudgetExceeded(f"{too_many}; nothing was published"))
+        raise with_rows(planned, ErrorBudgetExceeded(f"{too_many}; {NOTHING}"))
 
 
 def excess(planned: PlannedRun, accepted: Accepted, *, is_part: bool = False) -> str:
@@ -149,7 +160,9 @@ def with_rows(planned: PlannedRun, error: ErrorBudgetExceeded) -> ErrorBudgetExc
             "No row came through and all failed alike, with what is seldom the data's fault: it is "
             "likely the code; mend it, or what the spec hands it, and run again"
         )
-    found = ErrorBudgetExceeded("\n".join([error.message, *lines, way_out]))
+    by_now = excess(planned, accepted)  # more than were counted when the job was ended
+    total = f"{by_now}; {NOTHING}" if by_now else error.message
+    found = ErrorBudgetExceeded("\n".join([total, *lines, way_out]))
     found.hint = hint_of(planned, rejections)
     return found
 
@@ -182,11 +195,14 @@ def is_likely_the_code(planned: PlannedRun, accepted: Accepted, rejections: Reje
 
 
 def error_lines(rejections: Rejections) -> list[str]:
-    """The errors, most frequent first, each with the first of its rows."""
+    """The errors, most frequent first, each with some of its rows, and what these say besides."""
     lines = []
     for (stage, error_type), count, first in rejections.kinds:
-        lines.append(f"  {count} x {error_type} in {stage}: {first[0]['error_message']}")
-        lines += [f"      {row['source']}, row {row['row']}" for row in first]
+        said = first[0]["error_message"]
+        lines.append(f"  {count} x {error_type} in {stage}: {said}")
+        for row in first:
+            other = "" if row["error_message"] == said else f": {row['error_message']}"
+            lines.append(f"      {row['source']}, row {row['row']}{other}")
         if count > EXAMPLES:
             lines.append(f"      and {count - EXAMPLES} more")
     return lines
