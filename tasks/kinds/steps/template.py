@@ -11,10 +11,11 @@ from pydantic import ConfigDict, Field, field_validator
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import as_text, inner, is_media, is_text
-from tasks.kinds.columns import visible, with_column
+from tasks.kinds.columns import in_one, visible, with_column
 from tasks.kinds.form import EmptyText
 from tasks.kinds.no_number import finite, null_for_nan
 from tasks.kinds.short_floats import short_floats
+from tasks.kinds.sinks import json_texts
 from tasks.kinds.steps.step import NEW_COLUMN, Function, Step
 
 WIDEST = 32
@@ -159,6 +160,9 @@ def texts_of(part: Part, column: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = column.type
     if not part.spec and (pa.types.is_integer(kind) or is_whole_text(column)):
         return column.cast(LONG)  # just as Python writes them
+    if not part.spec and is_plain_json(kind):
+        found = json_texts.texts(in_one(column)).cast(LONG)
+        return pa.chunked_array([pc.if_else(in_one(column).is_valid(), found, None)])
     if may_repeat(kind):
         values = column.unique()
         if 2 * len(values) <= len(column):
@@ -180,6 +184,13 @@ def written(part: Part, column: pa.Array | pa.ChunkedArray) -> pa.Array:
         said = f"column {part.column!r} holds {values[len(texts)]!r} in this row, which "
         raise ValueError(f"{said}{part.spec!r} cannot write: {error}") from error
     return pa.array(texts, LONG)
+
+
+def is_plain_json(kind: pa.DataType) -> bool:
+    """Whether lists or structs are written as in files of JSON Lines; times have another form."""
+    kinds = [*inner(kind)]
+    has_times = any(map(pa.types.is_timestamp, kinds)) or any(map(pa.types.is_duration, kinds))
+    return pa.types.is_nested(kind) and not has_times
 
 
 def as_json(value: Any) -> str:

@@ -1,6 +1,7 @@
 """A template writes one text a row, and says which braces, formats and values it cannot take."""
 
 import json
+import math
 import time
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -233,3 +234,22 @@ def test_any_text_stands_as_it_is(before: str, value: str, after: str) -> None:
     rows = pa.table({ROW: [0], "x": [value]})
     assert written(f"{doubled[0]}{{x}}{doubled[1]}", rows) == [before + value + after]
     assert json.loads(written("{x}", rows.set_column(1, "x", [[[value]]]))[0]) == [value]
+
+
+INSIDE = st.one_of(st.none(), TEXTS, st.integers(-(2**63), 2**63 - 1), st.floats(), st.booleans())
+
+
+@given(values=st.lists(st.fixed_dictionaries({"a": st.lists(TEXTS), "b": INSIDE}), min_size=1))
+def test_lists_and_structs_are_written_as_python_writes_json(values: list[dict[str, Any]]) -> None:
+    for value in values:
+        rows = pa.table({ROW: [0], "x": [value]})
+        is_none = isinstance(value["b"], float) and not math.isfinite(value["b"])
+        known = value | {"b": None} if is_none else value
+        assert written("{x}", rows) == [json.dumps(known, ensure_ascii=False)]
+
+
+def test_lists_are_not_written_one_by_one() -> None:
+    rows = pa.table({ROW: range(200_000), "x": [[1, 2, 3, 4]] * 200_000})
+    begun = time.thread_time()
+    assert written("{x}", rows)[-1] == "[1, 2, 3, 4]"
+    assert time.thread_time() - begun < 0.15
