@@ -11,6 +11,7 @@ import pytest
 
 from tasks.kinds.sources import CsvSource, JsonlSource, LanceSource, ParquetSource, Source, text
 from tasks.kinds.sources.listing import list_inputs
+from tasks.kinds.sources.source import BadRow
 from tasks.ray_job.blame import concatenated
 from tasks.ray_job.new_columns import with_all, with_new
 from tests.kinds.sources.reading import read_all
@@ -74,6 +75,7 @@ def test_text_of_many_columns_is_read_in_larger_pieces(
     source = kind(path=str(tmp_path / "rows"))
     storage, [stat] = list_inputs(source)
     [shard] = source.split(storage, stat)
-    pieces = [len(each) for each in source.read(storage, shard, source.pin(storage, [stat]))]
+    found = source.read(storage, shard, source.pin(storage, [stat]))
+    pieces = [len(each) for each in found if not isinstance(each, BadRow)]
     assert sum(pieces) == 64
     assert len(pieces) < 64 / 6
