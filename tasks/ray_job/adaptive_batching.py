@@ -44,7 +44,7 @@ class Pace:
             rows: that it got, which may have been fewer than it could have.
             seconds: that it took.
             size: bytes that came of it.
-            num_columns: of what came of it.
+            num_columns: of its rows, or of what came of them.
         """
         if seconds > EMIT_EVERY_SECONDS or size > BYTES_PER_CALL:
             self.rows = max(self.least, min(self.rows, rows // 4))

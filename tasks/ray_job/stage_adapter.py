@@ -139,8 +139,8 @@ class StageAdapter:
                 size = max(1, num_parents(part) // 2)
                 continue
             seconds = time.monotonic() - begun - self.warmed_up_since(warm)
-            made = outcome.rows
-            self.pace.follow(num_parents(part), seconds, made.nbytes, made.num_columns)
+            num_columns = max(part.num_columns, outcome.rows.num_columns)
+            self.pace.follow(num_parents(part), seconds, outcome.rows.nbytes, num_columns)
             if num_parents(part) >= (fixed or whole):
                 self.limit.follow()  # fewer tell nothing of how many there is room for
             yield outcome

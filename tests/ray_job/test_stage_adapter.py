@@ -378,17 +378,22 @@ def test_quick_calls_get_more_rows() -> None:
     assert max(sizes) == 256, "26 ms are no moment any more"
 
 
-def test_calls_of_many_columns_get_more_rows_than_quick_ones() -> None:
+@pytest.mark.parametrize("is_given", [True, False])
+def test_calls_of_many_columns_get_more_rows_than_quick_ones(is_given: bool) -> None:
     sizes: list[int] = []
+
+    def wide(rows: pa.Table) -> pa.Table:
+        return pa.table({ROW: rows[ROW]} | {f"c{at}": rows[ROW] for at in range(2_000)})
 
     def function(rows: pa.Table) -> pa.Table:
         sizes.append(len(rows))
         time.sleep(0.06)
-        return pa.table({ROW: rows[ROW]} | {f"c{at}": rows[ROW] for at in range(2_000)})
+        return rows.select([ROW]) if is_given else wide(rows)
 
     pace = Pace(64, least=64, call_seconds=0.05)
     adapter = StageAdapter("infer", (function,), pace=pace, cuts_itself=False)
-    list(adapter(batch_of(list(range(1_000)))))
+    batch = batch_of(list(range(1_000)))
+    list(adapter(replace(batch, rows=wide(batch.rows)) if is_given else batch))
     assert len(sizes) < 6, "in place of 16 calls of 64"
 
 
