@@ -12,6 +12,7 @@ import pytest
 from tasks.kinds.sources import CsvSource, JsonlSource, LanceSource, ParquetSource, Source, text
 from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.source import BadRow
+from tasks.kinds.steps import RenameStep, SelectStep
 from tasks.ray_job.blame import concatenated
 from tasks.ray_job.new_columns import with_all, with_new
 from tests.kinds.sources.reading import read_all
@@ -50,7 +51,17 @@ def see_what_is_new(folder: Path) -> None:
     assert with_all(rows.append_column("blank", pa.nulls(1)), schema).schema == schema
 
 
-@pytest.mark.parametrize("work", [read_parquet, read_lance, put_together, see_what_is_new])
+def rename_and_drop(_: Path) -> None:
+    rows = wide(14_000)
+    half = rows.column_names[::2]
+    rows = RenameStep(columns={name: f"{name} again" for name in half}).build()(rows)
+    rows = SelectStep(columns=[f"{name} again" for name in half], drop=True).build()(rows)
+    assert rows.column_names == wide(14_000).column_names[1::2]
+
+
+@pytest.mark.parametrize(
+    "work", [read_parquet, read_lance, put_together, see_what_is_new, rename_and_drop]
+)
 def test_thousands_of_columns_take_no_time_each(
     work: Callable[[Path], None], tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """Gives columns other names."""
 
+from collections import Counter
 from typing import Literal
 
 import pyarrow as pa
@@ -51,9 +52,10 @@ class RenameStep(Step):
             UserCodeBroke: a column is missing, or a new name is taken.
         """
         have = visible(rows)
-        missing = [old for old in self.columns if old not in have]
+        there = {*have}
+        missing = [old for old in self.columns if old not in there]
         names = [self.new_name(name) for name in rows.column_names]
-        twice = {name for name in names if names.count(name) > 1}
+        twice = [name for name, times in Counter(names).items() if times > 1]
         if missing or twice:
             raise UserCodeBroke(
                 f"rename: {missing} are not among the columns {have}"

@@ -44,9 +44,11 @@ class SelectStep(Step):
         Raises:
             UserCodeBroke: the rows lack a column.
         """
-        have = visible(rows)
-        if missing := [name for name in self.columns if name not in have]:
+        have, named = visible(rows), {*self.columns}
+        if not named.issubset(have):
+            missing = [name for name in self.columns if name not in have]
             raise UserCodeBroke(f"select: {missing} are not among the columns {have}")
         if self.drop:
-            return rows.drop_columns([*dict.fromkeys(self.columns)])
+            names = rows.column_names  # Arrow would drop one after the other
+            return rows.select([at for at, name in enumerate(names) if name not in named])
         return rows.select([ROW, *self.columns])
