@@ -13,6 +13,7 @@ from tasks.kinds.sources import CsvSource, JsonlSource, LanceSource, ParquetSour
 from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.source import BadRow
 from tasks.kinds.steps import RenameStep, SelectStep
+from tasks.planning.known_columns import refuse_twice
 from tasks.ray_job.blame import concatenated
 from tasks.ray_job.new_columns import with_all, with_new
 from tests.kinds.sources.reading import read_all
@@ -59,8 +60,16 @@ def rename_and_drop(_: Path) -> None:
     assert rows.column_names == wide(14_000).column_names[1::2]
 
 
+def see_that_none_comes_twice(_: Path) -> None:
+    refuse_twice("steps.0", "rename", wide(30_000).column_names)
+
+
 @pytest.mark.parametrize(
-    "work", [read_parquet, read_lance, put_together, see_what_is_new, rename_and_drop]
+    "work",
+    [
+        *(read_parquet, read_lance, put_together, see_what_is_new),
+        *(rename_and_drop, see_that_none_comes_twice),
+    ],
 )
 def test_thousands_of_columns_take_no_time_each(
     work: Callable[[Path], None], tmp_path: Path

@@ -1,6 +1,7 @@
 """Follows the source's columns through steps and model to the output, as far as they are known."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -129,6 +130,6 @@ def of_a_struct(name: str, known: pa.Schema) -> str:
 
 def refuse_twice(part: str, kind: str, after: list[str]) -> None:
     """Raise InvalidSpec where a step would leave two columns of one name."""
-    if twice := sorted({name for name in after if after.count(name) > 1}):
+    if twice := sorted(name for name, times in Counter(after).items() if times > 1):
         problem = f"would be the name of two columns after {kind}: rename or drop one before it"
         raise InvalidSpec.at(part, twice[0], problem)

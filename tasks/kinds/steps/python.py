@@ -81,8 +81,9 @@ def refuse_reordered(rows: pa.Table, returned: pa.Table) -> None:
         return  # the adapter says so
     there = {*returned.column_names}
     names = [name for name in columns.visible(rows) if name in there]
-    same = [name for name in names if columns.same_values(rows[name], returned[name])]
-    beside = [name for name in same if can_be_ordered(rows.schema.field(name).type)]
+    same = {name for name in names if columns.same_values(rows[name], returned[name])}
+    left = [name for name in names if name in same]
+    beside = [name for name in left if can_be_ordered(rows.schema.field(name).type)]
     for name in names:
         if name not in same and all(
             is_permutation(rows.select(some), returned.select(some))
