@@ -89,7 +89,9 @@ class OutputReader:
 
     @cached_property
     def types_read(self) -> pa.Schema:
-        """Columns of the files as they are read again, in which numbers may be text."""
+        """Columns of the files as they are read again: of such as hold text, times are that."""
+        if not self.sink.is_found_by_listing:  # to ask a table for its own would say no more
+            return self.schema_inside
         none = self.sink.encode(self.schema_inside.empty_table())
         rows = self.sink.select(none, self.inside, self.schema_inside)
         return with_decimals(rows, self.schema).schema
