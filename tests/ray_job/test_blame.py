@@ -366,7 +366,7 @@ def test_a_file_that_a_row_names_and_that_is_not_there_sets_that_row_aside(
     """As an object does that a store has not."""
     (tmp_path / "a.txt").write_text("a")
     monkeypatch.chdir(tmp_path)
-    names = [f"{tmp_path}/a.txt", "gone/a.txt", "a.txt", f"{tmp_path}/gone.txt"]
+    names = [f"{tmp_path}/a.txt", "b.txt", "a.txt", f"{tmp_path}/gone.txt"]
     outcome = call_with_blame(reading, rows_of([1, 2, 3, 4]).append_column("name", [names]))
     assert {row: type(error) for row, error in outcome.failed.items()} == {
         2: FileNotFoundError,
@@ -374,6 +374,11 @@ def test_a_file_that_a_row_names_and_that_is_not_there_sets_that_row_aside(
     }
     assert outcome.rows is not None
     assert outcome.rows[ROW].to_pylist() == [1, 3]
+
+    (tmp_path / "mount").mkdir()
+    for away in ("mount/a.txt", "mount/folder/a.txt"):  # as a disk has them that is not there
+        with pytest.raises(FileNotFoundError):
+            call_with_blame(reading, rows_of([1, 2]).append_column("name", [["a.txt", away]]))
 
     def reading_its_own(rows: pa.Table) -> pa.Table:
         return reading(rows.set_column(2, "name", [["weights.txt"] * len(rows)]))
