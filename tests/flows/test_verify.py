@@ -432,6 +432,8 @@ def test_a_damaged_file_is_named_and_passed_over(numbers: Path, kind: str, told:
     (said,) = verify(spec)["changed_files"]
     assert first.name in said
     assert told in said
+    first.write_bytes(b"")
+    assert [first.name in said for said in verify(spec)["changed_files"]] == [True]
 
 
 def test_a_csv_that_others_have_saved_with_other_delimiters_cannot_be_compared_with(

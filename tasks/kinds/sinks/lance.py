@@ -87,9 +87,15 @@ class LanceSink(TableSink):
             return LanceFileReader(path).read_all().to_table()
 
     def select(self, data: bytes, names: list[str], schema: pa.Schema) -> pa.Table:
-        """Some columns of a Lance file; the others are not decoded."""
+        """Some columns of a Lance file; the others are not decoded.
+
+        Raises:
+            ArrowInvalid: it is none.
+        """
         from lance.file import LanceFileReader
 
+        if not data:  # at which Lance gives up in Rust, as no exception that anybody catches
+            raise pa.ArrowInvalid("it is empty")
         with on_disk(data) as path:
             there = LanceFileReader(path).metadata().schema.names
             wanted = [name for name in names if name in there] or there[:1]  # it reads one at least
