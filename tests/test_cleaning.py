@@ -83,6 +83,7 @@ def test_a_run_that_can_be_resumed_keeps_what_it_recorded(spec: BatchInferenceSp
     run = unpublished(spec, "run-a", 0)
     put(f"{run.staging}/young", is_new=True)
     half = put(temporary_path(f"{run.staging}/x.parquet"))
+    put(f"{output_of(spec)[1].runs}/.DS_Store")
     assert found(spec) == {f"{run.staging}/unnamed", half}
 
 
