@@ -11,9 +11,10 @@ import psutil
 
 from tasks.clusters.driver import STOP_SECONDS, driver_environment, end, launch, log_file
 from tasks.clusters.waiting import let_go, taken
-from tasks.errors import Unreachable
+from tasks.errors import InvalidSpec, Unreachable
+from tasks.kinds.clusters import LocalCluster
 from tasks.lease import Holder, is_at_work, load_holder, save_holder
-from tasks.own_process import refuse_low_limits
+from tasks.own_process import refuse_full_disk, refuse_low_limits
 from tasks.ray_job.follower_heartbeat import LOOK_EVERY_SECONDS, has_result, leave_sign
 from tasks.ray_job.job import Job
 
@@ -109,8 +110,14 @@ def started(job: Job, log: Path) -> subprocess.Popen[str]:
 
     Raises:
         InvalidSpec: a limit is too low for the Ray that it would start.
+        Unreachable: there is no room for that Ray's files.
     """
     refuse_low_limits(job.spec.cluster)
+    if isinstance(job.spec.cluster, LocalCluster) and job.spec.cluster.address is None:
+        try:
+            refuse_full_disk(job.spec)
+        except InvalidSpec as error:  # there was when the run was planned, and may be again
+            raise Unreachable(error.message) from error
     log.unlink(missing_ok=True)  # of a run of the same name, whose output was deleted since
     environment = driver_environment(job.spec) | job.driver_env
     return launch(job.arguments, log, env=environment, stdin=subprocess.DEVNULL)

@@ -10,10 +10,12 @@ import pytest
 
 from tasks import machine, own_process
 from tasks.clusters.waiting import WAITING, driver_in_waiting
-from tasks.errors import InvalidSpec
+from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.clusters import LocalCluster
 from tasks.own_process import refuse_low_limits
-from tests.clusters.small_job import begin
+from tasks.plan import make_plan
+from tasks.run import left_to_do, next_attempt
+from tests.clusters.small_job import begin, small_spec
 from tests.flows.conftest import spec_of
 
 
@@ -47,3 +49,17 @@ def test_it_is_refused_as_it_is_about_to_start(
             begin(spec)
     refuse_low_limits(LocalCluster(address="127.0.0.1:6379"))  # which somebody else has started
     refuse_low_limits(spec_of(folder).cluster)
+
+
+def test_room_for_its_files_that_is_gone_by_then_may_be_there_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray would wait half a minute for a file that nobody could write, in each attempt."""
+    spec = small_spec(tmp_path, {"kind": "local"})
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    planned = make_plan(spec)
+    attempt = next_attempt(planned, left_to_do(planned, tried=False))
+    monkeypatch.setattr(own_process, "RAYS_FILES", 1 << 60)
+    with pytest.raises(Unreachable, match=r"^RAY_TMPDIR: .* MiB left, and Ray keeps its logs"):
+        attempt.cluster.start(attempt.job)
+    assert not attempt.cluster.was_started(attempt.job)
