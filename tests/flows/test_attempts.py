@@ -22,7 +22,7 @@ from prefect.client.schemas.objects import State
 from prefect.flow_engine import FlowRunTimeoutError
 from prefect.states import Cancelled, Cancelling, Running
 
-from flows import attempts, cancellation
+from flows import attempts, cancellation, lost_worker
 from flows import batch_inference as flow_runs
 from flows.batch_inference import batch_inference
 from tasks import lineage, stages
@@ -442,7 +442,7 @@ def test_what_no_worker_ends_stops_where_a_worker_has_started_it_or_what_it_is_w
     tmp_path: Path,
 ) -> None:
     monkeypatch.setattr(cancellation, "LOOK_EVERY_SECONDS", 0.01)
-    monkeypatch.setenv(cancellation.STARTED_FOR, workers)
+    monkeypatch.setenv(lost_worker.STARTED_FOR, workers)
     asked: list[str] = []
     looks: list[str] = []
     now_cancelling: list[str] = []

@@ -20,7 +20,7 @@ from prefect.states import Cancelled, Cancelling, Pending, Scheduled
 
 from flows.backfill import backfill
 from flows.batch_inference import batch_inference
-from flows.cancellation import STARTED_FOR
+from flows.lost_worker import STARTED_FOR
 from flows.preview import preview
 from flows.search import search
 from flows.verify import verify
