@@ -18,7 +18,7 @@ from tasks.publishing.judging import pass_gates
 from tasks.publishing.rejections import check_budget
 from tasks.publishing.row_keys import keys_of
 from tasks.ray_job.follower_heartbeat import STOPPED
-from tasks.ray_job.output_schema import pinned
+from tasks.ray_job.output_schema import find_pinned, pinned
 from tasks.ray_job.writing import QUARANTINE
 from tasks.record_coverage import count_rows
 from tasks.run import last_job
@@ -155,5 +155,5 @@ def check_table(planned: PlannedRun) -> None:
 
 def schema_hex(planned: PlannedRun) -> str | None:
     """The run's output schema, as the ledger keeps it for the next run."""
-    found = planned.storage.list(planned.run.schemas)
-    return planned.storage.read(found[0].path).hex() if found else None
+    found = find_pinned(planned.storage, planned.run)
+    return planned.storage.read(found).hex() if found else None

@@ -281,3 +281,16 @@ def test_files_that_others_have_rewritten_lose_no_rows_of_other_inputs(tmp_path:
         publish_planned(planned)
     file.write_bytes(content)
     assert publish_planned(planned) == 2
+
+
+def test_what_file_managers_leave_is_no_record_and_no_schema(tmp_path: Path) -> None:
+    """Whoever looks into a state's folders on a Mac leaves one of each."""
+    make_inputs(tmp_path / "in")
+    planned = make_plan(classify_spec(tmp_path))
+    run_attempt(planned)
+    names = [".DS_Store", *(f"._{each.name}.json" for each in planned.accepted().records)]
+    for folder in (planned.run.records, planned.run.schemas, planned.run.staging):
+        for name in names:
+            Path(folder, name).write_bytes(b"\0\0\0\1Bud1")
+    assert make_plan(planned.spec).rows_before == 200
+    assert publish_planned(planned) == 1

@@ -20,7 +20,7 @@ from tasks.protocol.batch import RowBatch
 from tasks.protocol.ids import IdRuns, Ids, as_ids, distinct
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.shard_ends import EndRuns
-from tasks.protocol.storage import Storage
+from tasks.protocol.storage import Storage, paths_in
 
 READERS = 32
 READ_AHEAD = 1024
@@ -136,7 +136,7 @@ def unique_in_order(ids: Ids) -> Ids:
 
 def load_records(storage: Storage, run: RunFolder) -> list[Record]:
     """All records of a run, in the order in which they are considered."""
-    paths = [stat.path for stat in storage.list(run.records)]
+    paths = paths_in(storage, run.records, ".json")
     if len(paths) < READERS:
         return [from_json(storage.read(path)) for path in paths]
     with ThreadPoolExecutor(READERS) as pool:

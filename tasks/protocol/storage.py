@@ -225,6 +225,12 @@ def open_storage(
     return FsspecStorage(filesystem), path.rstrip("/")
 
 
+def paths_in(storage: Storage, folder: str, suffix: str) -> list[str]:
+    """Files below a folder with an ending, by path; none that file managers have left, as ._x."""
+    found = [stat.path for stat in storage.list(folder) if stat.path.endswith(suffix)]
+    return [path for path in found if not path.rpartition("/")[2].startswith(".")]
+
+
 def read_json(storage: Storage, path: str) -> dict[str, Any] | None:
     """What a JSON file says; None where there is none."""
     try:

@@ -13,7 +13,7 @@ import psutil
 from tasks.kinds.models.model import BatchLimit
 from tasks.machine import GIB
 from tasks.protocol.layout import OutputFolder
-from tasks.protocol.storage import FsspecStorage
+from tasks.protocol.storage import FsspecStorage, paths_in
 from tasks.ray_job.job import Job, output_of
 from tasks.spec import BatchInferenceSpec
 
@@ -117,7 +117,7 @@ def halvings_of(storage: FsspecStorage, output: OutputFolder, run_id: str) -> li
 
 def notes_in(storage: FsspecStorage, folder: str) -> list[dict[str, Any]]:
     """What replicas have told in a folder and below."""
-    return [json.loads(storage.read(stat.path)) for stat in storage.list(folder)]
+    return [json.loads(storage.read(path)) for path in paths_in(storage, folder, ".json")]
 
 
 def key_of(spec: BatchInferenceSpec, fingerprints: Mapping[str, str], device: str) -> str:

@@ -13,7 +13,7 @@ from tasks.errors import SchemaMismatch
 from tasks.kinds.gates.gate import check_columns
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.records import Record
-from tasks.protocol.storage import Storage
+from tasks.protocol.storage import Storage, paths_in
 from tasks.ray_job.casting import cast
 from tasks.ray_job.job import Job
 from tasks.ray_job.new_columns import extends, with_new
@@ -199,8 +199,8 @@ def of_pinned_schema(
     would be skipped, and the run would never end. Where the output takes new columns, one that
     lacks those which came later counts, as of the schema with them: its rows have nothing there.
     """
-    there = storage.list(run.schemas)
-    schemas = [read_schema(storage, e.path) for e in (there if takes_new_columns else there[:1])]
+    there = paths_in(storage, run.schemas, ".arrow")
+    schemas = [read_schema(storage, path) for path in (there if takes_new_columns else there[:1])]
     own = digest(schemas[0]) if schemas else ""
     fit = {digest(each) for each in schemas if extends(schemas[0], each)} or {own}
     return [
@@ -218,8 +218,8 @@ def pinned(storage: Storage, run: RunFolder) -> pa.Schema | None:
 
 def find_pinned(storage: Storage, run: RunFolder) -> str | None:
     """The file of the schema that is pinned."""
-    found = storage.list(run.schemas)
-    return found[0].path if found else None
+    found = paths_in(storage, run.schemas, ".arrow")
+    return found[0] if found else None
 
 
 def read_schema(storage: Storage, path: str) -> pa.Schema:

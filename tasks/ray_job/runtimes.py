@@ -8,7 +8,7 @@ from typing import Any
 
 from tasks.kinds.models.runtimes.runtime_used import RuntimeLog, RuntimeUsed
 from tasks.protocol.layout import RunFolder
-from tasks.protocol.storage import FsspecStorage
+from tasks.protocol.storage import FsspecStorage, paths_in
 from tasks.ray_job.job import Job
 
 
@@ -31,5 +31,5 @@ class StoredRuntimes(RuntimeLog):
 
 def runtimes_of(storage: FsspecStorage, run: RunFolder) -> list[dict[str, Any]]:
     """What a run's replicas have told, fields as in `RuntimeUsed`; compiled ones first."""
-    told = [json.loads(storage.read(stat.path)) for stat in storage.list(run.runtimes)]
+    told = [json.loads(storage.read(path)) for path in paths_in(storage, run.runtimes, ".json")]
     return sorted(told, key=lambda each: (each["used"] == "eager", json.dumps(each)))
