@@ -2,6 +2,7 @@
 
 import json
 import socket
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -183,6 +184,27 @@ def test_an_outage_is_never_taken_for_a_file_that_there_is_not(hub: StandInHub) 
         pinned.checkpoint.json_file("modules.json")
     hub.down = False
     assert pinned.checkpoint.json_file("modules.json") is None
+
+
+def test_a_hub_that_is_silent_is_told_of_long_before_it_is_given_up(
+    hub: StandInHub, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A misspelt folder is asked for there, for half a minute where there is no network."""
+    model("org/bert").fingerprint()
+    assert not caplog.messages
+    monkeypatch.setattr("tasks.kinds.models.hf.hub.SILENT_SECONDS", 0.1)
+    answer = StandInHub.answer
+
+    def late(self: StandInHub, path: str) -> Any:
+        time.sleep(0.5)
+        return answer(self, path)
+
+    monkeypatch.setattr(StandInHub, "answer", late)
+    with pytest.raises(InvalidSpec, match="'org/bret' is no model on the Hugging Face Hub"):
+        model("org/bret").fingerprint()
+    (said,) = caplog.messages
+    assert said.startswith("model.name_or_path: 'org/bret' is looked for on the Hugging Face Hub, ")
+    assert said.endswith("nor is there a folder of that name beside the spec")
 
 
 @pytest.mark.prefect

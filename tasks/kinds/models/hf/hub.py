@@ -1,10 +1,16 @@
 """The Hugging Face Hub: what a name stands for there, and its small files; asked by the plan."""
 
+import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import copy_context
 from pathlib import Path
+from threading import Timer
 
 from tasks.errors import InvalidSpec, Unreachable
 
+logger = logging.getLogger(__name__)
 FIELD = "model.name_or_path"
 """Of the spec, that names a model as a rule; a tokenizer may be named elsewhere."""
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
@@ -12,6 +18,8 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 FOLDER_INSTEAD = "or give a folder that holds the model"
 NO_FOLDER = "nor is there a folder of that name beside the spec"
 """A misspelt folder is taken for a name on the Hub."""
+SILENT_SECONDS = 3.0
+"""After which is said what is asked for; the Hub's client asks for half a minute."""
 
 
 def check_name(name: str, field: str = FIELD) -> None:
@@ -35,7 +43,8 @@ def commit(name: str, revision: str) -> str:
         InvalidSpec: there is no such model or revision, or it is not for us.
         Unreachable: the Hub does not answer, and the cache does not know.
     """
-    config = download(name, "config.json", revision)
+    with silence_explained(name):
+        config = download(name, "config.json", revision)
     if config is None:
         problem = (
             f"at revision {revision!r} has no config.json: it is no model of transformers (an "
@@ -46,6 +55,20 @@ def commit(name: str, revision: str) -> str:
     if not COMMIT.fullmatch(found):
         raise InvalidSpec.at(FIELD, name, f"has no commit for revision {revision!r}")
     return found
+
+
+@contextmanager
+def silence_explained(name: str) -> Iterator[None]:
+    """A block that asks for a model by name: what for is said where that takes long."""
+    why = "%s: %r is looked for on the Hugging Face Hub, which does not answer yet, %s"
+    # Prefect knows by the context whose log it is.
+    told = Timer(SILENT_SECONDS, copy_context().run, (logger.warning, why, FIELD, name, NO_FOLDER))
+    told.daemon = True
+    told.start()
+    try:
+        yield
+    finally:
+        told.cancel()
 
 
 def download(name: str, file: str, revision: str, field: str = FIELD) -> Path | None:
