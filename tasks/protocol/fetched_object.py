@@ -1,10 +1,8 @@
 """An object that is fetched and found to be the one that was listed, in one request."""
 
 from tasks.protocol.object_stat import Stat
+from tasks.protocol.quick_objects import LARGEST_BYTES
 from tasks.protocol.storage import FsspecStorage
-
-LARGEST_BYTES = 32 << 20
-"""Of an object: s3fs fetches larger ones in several parts at once."""
 
 
 class FetchedObject(FsspecStorage):
@@ -32,10 +30,7 @@ def with_object(storage: FsspecStorage, stat: Stat) -> FsspecStorage:
     """
     if storage.quick is None or stat.size > LARGEST_BYTES:
         return storage
-    try:
-        found = storage.quick.read(stat.path)
-    except FileNotFoundError:
-        return storage  # whoever reads it is told
+    found = storage.quick.read(stat.path)
     if found is None or found.identity != stat.identity:
         return storage
     return FetchedObject(storage, stat, found.data)

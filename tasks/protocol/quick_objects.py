@@ -4,18 +4,15 @@ What goes wrong here s3fs does again, whose retries and errors are those of ever
 only spares work.
 """
 
-import errno
-import json
 import logging
+import os
+import re
 import threading
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-
-from tasks.errors import InvalidSpec
-from tasks.protocol.delta_options import delta_options
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,13 +23,23 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 MOST_FAILURES, REST_SECONDS = 3, 60.0
 """After so many in a row s3fs does all for a while, as where only that finds the region."""
+LARGEST_BYTES = 32 << 20
+"""Of an object to read: s3fs fetches larger ones in several parts at once."""
 KNOWN = {"endpoint_url", "key", "secret", "token", "profile", "anon", "requester_pays"}
 KNOWN |= {"client_kwargs", "use_listings_cache"}
 KNOWN_OF_CLIENT = {"endpoint_url", "region_name", "verify"}
 """Options that mean the same here; with any other one s3fs does all."""
+OF_ITS_OWN = re.compile(
+    "AWS_(ENDPOINT|VIRTUAL_HOSTED_STYLE_REQUEST|S3_EXPRESS|SKIP_SIGNATURE|REQUEST_PAYER|"
+    "SERVER_SIDE_ENCRYPTION|SSE_.*|UNSIGNED_PAYLOAD)",
+    re.IGNORECASE,
+)
+"""Variables that say something to `obstore`, and nothing to s3fs."""
+OTHER_BUCKETS = re.compile(r"arn:|.*--x-s3$")
+"""Names that stand for other addresses than a bucket's."""
 ASK_AGAIN = timedelta(minutes=5)
 """For keys that may change, as those of a role do."""
-PATIENCE = {"connect_timeout": "5s", "timeout": "60s"}
+PATIENCE = {"connect_timeout": "5s", "read_timeout": "15s", "timeout": "10m"}
 RETRIES = {"max_retries": 2, "retry_timeout": timedelta(seconds=10)}
 
 
@@ -70,32 +77,29 @@ class Trust:
 
 
 class QuickObjects:
-    """The objects of one store, as long as that works."""
+    """The objects that one of s3fs's filesystems leads to, as long as that works.
 
-    def __init__(self, options: dict[str, Any]) -> None:
-        self.options = options
+    For none of them its word is the last: that one is not there is for s3fs to say, too.
+    """
+
+    def __init__(self, filesystem: Any) -> None:
+        self.filesystem = filesystem
         self.buckets: dict[str, S3Store] = {}
         self.lock = threading.Lock()
+        self.process = os.getpid()
         self.trust = {"read": Trust(), "copied": Trust()}
         """By what is done with an object."""
 
     def read(self, path: str) -> Whole | None:
-        """An object; None where it could not be had in this way.
-
-        Raises:
-            FileNotFoundError: there is none.
-        """
+        """An object; None where it could not be had in this way."""
         return self.attempt("read", path, whole)
 
     def copy(self, source: str, target: str) -> bool:
-        """Copy an object within its bucket; False where it could not be done in this way.
-
-        Raises:
-            FileNotFoundError: there is none.
-        """
-        bucket, key = parts(target)
-        if bucket != parts(source)[0]:
+        """Copy an object within its bucket; False where it could not be done in this way."""
+        place = parts(target)
+        if place is None or place[0] != (parts(source) or ("",))[0]:
             return False
+        key = place[1]
         return bool(self.attempt("copied", source, lambda store, old: copied(store, old, key)))
 
     def attempt(self, done: str, path: str, do: "Callable[[S3Store, str], T]") -> T | None:
@@ -105,18 +109,16 @@ class QuickObjects:
             done: what it is, as a participle.
             path: of the object.
             do: gets its bucket and its key.
-
-        Raises:
-            FileNotFoundError: there is no such object.
         """
-        trust = self.trust[done]
-        if trust.rests:
+        trust, place = self.trust[done], parts(path)
+        # The threads below are not there in the child of a fork.
+        if trust.rests or place is None or self.process != os.getpid():
             return None
-        bucket, key = parts(path)
+        bucket, key = place
         try:
             found = do(self.bucket(bucket), key)
-        except FileNotFoundError as error:
-            raise FileNotFoundError(errno.ENOENT, "no such object", path) from error
+        except FileNotFoundError:
+            return None
         except Exception as error:  # of any kind: s3fs says it in its own way
             with self.lock:
                 is_news = trust.failed()
@@ -131,21 +133,27 @@ class QuickObjects:
         """A bucket; opened once, its connections stay open."""
         with self.lock:
             if name not in self.buckets:
-                self.buckets[name] = open_bucket(name, self.options)
+                self.buckets[name] = open_bucket(name, self.filesystem)
             return self.buckets[name]
 
 
-def parts(path: str) -> tuple[str, str]:
-    """Bucket and key, of a path with or without its scheme."""
+def parts(path: str) -> tuple[str, str] | None:
+    """Bucket and key, of a path with or without its scheme; None where they mean more than that.
+
+    A slash at a key's beginning or end is left out by what reads it.
+    """
     bucket, _, key = path.removeprefix("s3://").removeprefix("s3a://").partition("/")
-    return bucket, key
+    is_plain = key and key == key.strip("/") and not OTHER_BUCKETS.match(bucket)
+    return (bucket, key) if is_plain else None
 
 
-def whole(store: "S3Store", key: str) -> Whole:
-    """An object of a bucket."""
+def whole(store: "S3Store", key: str) -> Whole | None:
+    """An object of a bucket; None where it is too large."""
     import obstore
 
     found = obstore.get(store, key)
+    if found.meta["size"] > LARGEST_BYTES:
+        return None
     return Whole(found.bytes().to_bytes(), (found.meta["e_tag"] or "").strip('"'))
 
 
@@ -157,55 +165,65 @@ def copied(store: "S3Store", source: str, target: str) -> bool:
     return True
 
 
+MADE: WeakKeyDictionary[Any, QuickObjects | None] = WeakKeyDictionary()
+"""By filesystem, of which fsspec keeps one for the same options: connections stay open."""
+
+
 def quick_objects(filesystem: Any) -> QuickObjects | None:
     """The objects of one of s3fs's filesystems; None where only that knows what is asked of it."""
+    if filesystem not in MADE:
+        MADE[filesystem] = QuickObjects(filesystem) if is_understood(filesystem) else None
+    return MADE[filesystem]
+
+
+def is_understood(filesystem: Any) -> bool:
+    """Whether all that is said of the store means the same here."""
     options = filesystem.storage_options
-    if set(options) - KNOWN:
-        return None
-    if set(options.get("client_kwargs") or {}) - KNOWN_OF_CLIENT:
-        return None
-    return kept(json.dumps(options, sort_keys=True))
+    client = options.get("client_kwargs") or {}
+    return (
+        not set(options) - KNOWN
+        and not set(client) - KNOWN_OF_CLIENT
+        and not isinstance(client.get("verify"), str)
+        and not any(map(OF_ITS_OWN.fullmatch, os.environ))
+    )
 
 
-@lru_cache
-def kept(options: str) -> QuickObjects | None:
-    """The same for all reads of a process: connections stay open."""
-    given = json.loads(options)
-    try:
-        store_options(given)
-    except InvalidSpec:
-        return None
-    return QuickObjects(given)
-
-
-def store_options(options: dict[str, Any]) -> dict[str, str]:
-    """S3's options in the words of the library that reads quickly.
-
-    Raises:
-        InvalidSpec: there is no word for one.
-    """
-    rest = {name: value for name, value in options.items() if name != "profile"}
-    return {name.lower(): value for name, value in delta_options(rest).items()}
-
-
-def open_bucket(bucket: str, options: dict[str, Any]) -> "S3Store":
-    """A bucket, with the keys and in the region that s3fs would take."""
-    import botocore.session
+def open_bucket(bucket: str, filesystem: Any) -> "S3Store":
+    """A bucket where s3fs's client would look for it, with the keys that it would take."""
     from obstore.store import S3Store
 
-    session = botocore.session.Session(profile=options.get("profile"))
-    config: Any = store_options(options)
-    region = config.get("aws_region") or session.get_config_variable("region") or "us-east-1"
-    client: Any = {**PATIENCE, "allow_http": config.get("aws_allow_http") == "true"}
+    options, client = filesystem.storage_options, filesystem.s3.meta
+    verify = (options.get("client_kwargs") or {}).get("verify")
+    config: Any = {
+        "endpoint": client.endpoint_url.rstrip("/"),
+        "region": client.region_name,
+        "virtual_hosted_style_request": False,
+        "skip_signature": bool(options.get("anon")),
+        "request_payer": bool(options.get("requester_pays")),
+    }
+    http: Any = {
+        **PATIENCE,
+        "allow_http": client.endpoint_url.startswith("http://"),
+        "allow_invalid_certificates": verify is False,
+    }
     retries: Any = RETRIES
-    has_own = options.get("anon") or options.get("key")
     return S3Store(
         bucket,
-        config=config | {"aws_region": region},
-        client_options=client,
+        config=config,
+        client_options=http,
         retry_config=retries,
-        credential_provider=None if has_own else lambda: keys_of(session),
+        credential_provider=None if options.get("anon") else keys_for(options),
     )
+
+
+def keys_for(options: dict[str, Any]) -> "Callable[[], S3Credential]":
+    """What gives the keys that s3fs takes, wherever they come from."""
+    import botocore.session
+
+    session = botocore.session.Session(profile=options.get("profile"))
+    if options.get("key"):
+        session.set_credentials(options["key"], options.get("secret"), options.get("token"))
+    return lambda: keys_of(session)
 
 
 def keys_of(session: Any) -> "S3Credential":

@@ -182,7 +182,9 @@ class FsspecStorage:
             if self.is_local:
                 rename(source, target)
                 return
-            if not (self.quick and self.quick.copy(source, target)):
+            if self.quick and self.quick.copy(source, target):
+                self.filesystem.invalidate_cache(target)
+            else:
                 self.filesystem.cp_file(source, target)
             self.filesystem.rm_file(source)
         except FileNotFoundError:

@@ -79,6 +79,6 @@ class Gathering:
         return len(group.batches) >= self.per_write
 
     def learn(self, record: Record) -> None:
-        """See how large the files of a group have become."""
+        """See how large the files of a group have become; once small, rows wait from then on."""
         rows = sum(file.rows for file in record.files)
-        self.has_small_files = rows < SMALL_FILE_ROWS * len(record.files)
+        self.has_small_files |= rows < SMALL_FILE_ROWS * len(record.files)

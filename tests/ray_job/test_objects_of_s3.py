@@ -10,7 +10,6 @@ import pytest
 
 from tasks.errors import InputChanged
 from tasks.plan import make_plan
-from tasks.protocol import quick_objects
 from tasks.protocol.storage import open_storage
 from tasks.ray_job.job import Job
 from tasks.ray_job.reading import read_share
@@ -50,14 +49,6 @@ class Place:
     def asked(self) -> list[str]:
         """Methods of the requests since, each as often as there were."""
         return [method for (method, _), times in self.proxy.seen.items() for _ in range(times)]
-
-
-@pytest.fixture(autouse=True)
-def anew() -> Iterator[None]:
-    """What a process remembers of stores is forgotten."""
-    quick_objects.kept.cache_clear()
-    yield
-    quick_objects.kept.cache_clear()
 
 
 @pytest.fixture
