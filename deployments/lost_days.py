@@ -39,7 +39,10 @@ def refuse_lost_days(spec: BatchInferenceSpec, schedule: Schedule) -> None:
         if zone != of_paths:
             way_out = f"set scheduled.timezone to {zone}"
         elif (spec.scheduled.offset or "d")[-1] in "hm":
-            way_out = "write scheduled.offset in days, as in -1d, which go by the calendar"
+            way_out = (
+                "write scheduled.offset in days, as in -1d, which go by the calendar, or leave it "
+                "out where it stays within a day"
+            )
         raise InvalidSpec.at(
             f"schedules.{schedule.kind}",
             getattr(schedule, schedule.kind),

@@ -131,7 +131,8 @@ def refuse_passed_by(spec: BatchInferenceSpec, times: list[datetime], every: str
             before, after, _ = found
             problem = (
                 f"leads to {before} and next to {after}, as clocks change there, and no run would "
-                "take what lies between: write it in days, as in -1d, which go by the calendar"
+                "take what lies between: write it in days, as in -1d, which go by the calendar, or "
+                "leave it out where it stays within a day"
             )
             raise InvalidSpec.at("scheduled.offset", spec.scheduled.offset, problem)
 

@@ -19,7 +19,7 @@ from tasks.protocol.columns import objects_of, table_of
 from tasks.protocol.hashed_file import HashedFile
 from tasks.protocol.ids import MAX_SHARDS, ROW_BITS, IdRuns, Ids, RowsByRun, by_run, row_of
 from tasks.protocol.layout import RunFolder
-from tasks.protocol.storage import Storage
+from tasks.protocol.storage import Storage, paths_in
 
 SHARD_SCHEMA = pa.schema(
     [
@@ -45,6 +45,8 @@ REDRIVE_SCHEMA = pa.schema(
 FEWEST_ROWS_PER_GROUP = 1_000
 ROWS_LIKE_A_GROUP = 24
 """So many rows take about as many bytes as the footer has on a group of rows."""
+PLAN = ".parquet"
+"""Ends the names of plans."""
 UNKNOWN = -1
 """Rows of a shard where only reading tells."""
 
@@ -179,7 +181,7 @@ def digest_of(plan: Plan) -> str:
 
 def path_of(run: RunFolder, plan: Plan) -> str:
     """Plans are named by generation and content: the same plan twice is the same file."""
-    return f"{run.plans}/{len(plan.ancestors):04d}-{plan.digest}.parquet"
+    return f"{run.plans}/{len(plan.ancestors):04d}-{plan.digest}{PLAN}"
 
 
 def save_plan(storage: Storage, run: RunFolder, plan: Plan) -> None:
@@ -201,7 +203,7 @@ def load_plan(storage: Storage, run: RunFolder) -> Plan | None:
 
 def path_in_force(storage: Storage, run: RunFolder) -> str | None:
     """Where that plan lies."""
-    found = [stat.path for stat in storage.list(run.plans)]
+    found = paths_in(storage, run.plans, PLAN)
     latest = max((name_of(path)[:4] for path in found), default="")
     return min((path for path in found if name_of(path).startswith(latest)), default=None)
 

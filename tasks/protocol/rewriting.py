@@ -109,9 +109,11 @@ def read_published(storage: Storage, output: OutputFolder, file: LedgerFile) -> 
     if len(content) != file.size:
         problem = (
             f"has {counted(len(content), 'byte')} and was published with {file.size:,}: others "
-            "have rewritten it, and which of its rows are to be replaced cannot be told. Put it "
-            "back from a copy, or run with --replace-output, which predicts every input again"
+            "have rewritten it, and which of its rows is which cannot be told. Put it back from a "
+            "copy"
         )
+        if file.line == "file":
+            problem += ", or run with --replace-output, which predicts every input again"
         raise InvalidSpec.at("sink.path", path, problem)
     return content
 

@@ -6,6 +6,7 @@ from itertools import chain
 import pyarrow as pa
 
 from tasks.kinds.column_types import is_text
+from tasks.python_rows import python_values
 
 
 def is_of_a_lost_file(error: Exception, rows: pa.Table) -> bool:
@@ -22,7 +23,7 @@ def is_of_a_lost_file(error: Exception, rows: pa.Table) -> bool:
 
 def is_named(path: str, rows: pa.Table) -> bool:
     """Whether a row names a file, whole or by the last parts of its path."""
-    texts = chain(*(rows[each.name].to_pylist() for each in rows.schema if is_text(each.type)))
+    texts = chain(*(python_values(rows[each.name]) for each in rows.schema if is_text(each.type)))
     names = (text.removeprefix("file://") for text in texts if text)
     return any(path == name or path.endswith(f"/{name}") for name in names)
 

@@ -124,7 +124,7 @@ def refuse_too_few(sample: Sample, unread: int = 0) -> None:
     if rows >= ENOUGH or not (sample.changed or unread):
         return
     left = PublishedShards(sample.storage, sample.output, sample.seen, sample.changed)
-    has_more = sum(map(len, left.draw(2 * len(sample.chosen) + 1).values())) > len(sample.chosen)
+    has_more = left.has_more_than(len(sample.chosen))
     way_out = "more --rows draw from more inputs" if has_more else "there are no others"
     raise InvalidSpec(
         f"only {counted(rows, 'row')} of {ENOUGH} could be compared whose inputs and published "

@@ -95,6 +95,13 @@ class PublishedShards:
         left = {run_id: ids[~are_in(brought[run_id], ids)] for run_id, ids in found.items()}
         return {run_id: ids for run_id, ids in left.items() if len(ids)}
 
+    def has_more_than(self, rows: int) -> bool:
+        """Whether more rows could be drawn; not where what a run has left behind is gone."""
+        try:
+            return sum(map(len, self.draw(2 * rows + 1).values())) > rows
+        except FileNotFoundError:
+            return False
+
     def brought_in(self, chosen: RowsByRun) -> RowsByRun:
         """Rows of some runs that these have set aside and that are set aside no more."""
         lines = self.seen.changes.get("quarantine", [])

@@ -207,7 +207,8 @@ def draw_sample(
         if not work.changed:
             break
     if work is None or not work.lines:
-        more = ", or more --rows" if PublishedShards(storage, output, seen, changed).draw(1) else ""
+        left = PublishedShards(storage, output, seen, changed)
+        more = ", or more --rows" if left.has_more_than(0) else ""
         problem = (
             f"has none of the inputs of {rows:,} published rows any more as they were: nothing can "
             f"be compared. Give the time of one that has, by --scheduled-time{more}"

@@ -88,3 +88,58 @@ def test_a_run_that_is_cancelled_then_stops_and_says_so(
     Path(f"{numbers}.go_on").touch()
     assert end_of(*left_behind) == ("Cancelled", "stopped, and can be resumed")
     assert not Path(spec.sink.path).exists()
+
+
+WRITES = """
+import os, sys, time
+from rich.console import Console
+from flows import lost_worker
+lost_worker.outlive_worker()
+console = Console(width=200)
+for _ in range(2_000):
+    console.print("x" * 150)
+open(sys.argv[1], "w").close()
+"""
+WATCHES = """
+import sys
+from flows import lost_worker
+lost_worker.LOOK_EVERY_SECONDS = 0.1
+lost_worker.outlive_worker()
+open(sys.argv[1] + ".begun", "w").close()
+assert lost_worker.WORKER_IS_LOST.wait(30)
+open(sys.argv[1], "w").close()
+"""
+
+
+def test_a_line_that_waits_for_its_reader_ends_no_run(tmp_path: Path) -> None:
+    """As one that was stopped for want of memory before it was ended."""
+    env = {**os.environ, STARTED_FOR: "run"}
+    done = tmp_path / "done"
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITES, str(done)], env=env, stdout=subprocess.PIPE
+    )
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(3)  # the pipe is full
+    assert process.stdout
+    process.stdout.close()
+    assert process.wait(30) == 0
+    assert done.exists()
+
+
+def test_a_worker_that_reads_nothing_is_missed_too(tmp_path: Path) -> None:
+    """As where its work pool says stream_output: false."""
+    worker = (
+        "import subprocess, sys, time\n"
+        "subprocess.Popen([sys.executable, '-c', *sys.argv[1:]], stdout=subprocess.DEVNULL,"
+        " stderr=subprocess.DEVNULL)\n"
+        "time.sleep(60)"
+    )
+    done = tmp_path / "done"
+    process = subprocess.Popen(
+        [sys.executable, "-c", worker, WATCHES, str(done)], env={**os.environ, STARTED_FOR: "run"}
+    )
+    await_that(tmp_path.joinpath("done.begun").exists, "it does not begin", seconds=30)
+    assert not done.exists()
+    process.kill()
+    process.wait()
+    await_that(done.exists, "it does not see that its worker is gone", seconds=30)

@@ -94,6 +94,8 @@ def test_latest_generation_is_in_force() -> None:
     new = supersede(old, shards_for({"a": "v2"}), PINS)
     for plan in (new, old):
         save_plan(storage, RUN, plan)
+    for name in (".DS_Store", "Thumbs.db"):  # as file managers leave them
+        storage.write(f"{RUN.plans}/{name}", b"")
     found = load_plan(storage, RUN)
     assert found is not None
     assert found.digest == new.digest

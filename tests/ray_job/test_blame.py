@@ -375,6 +375,13 @@ def test_a_file_that_a_row_names_and_that_is_not_there_sets_that_row_aside(
     assert outcome.rows is not None
     assert outcome.rows[ROW].to_pylist() == [1, 3]
 
+    noise = pa.Array.from_buffers(
+        pa.string(), 2, pa.array([b"\xff", b"\xfe"], pa.binary()).buffers()
+    )  # that is no UTF-8
+    rows = rows_of([1, 2]).append_column("noise", [noise])
+    outcome = call_with_blame(reading, rows.append_column("name", [["a.txt", "b.txt"]]))
+    assert [*outcome.failed] == [2]
+
     (tmp_path / "mount").mkdir()
     for away in ("mount/a.txt", "mount/folder/a.txt"):  # as a disk has them that is not there
         with pytest.raises(FileNotFoundError):

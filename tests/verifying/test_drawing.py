@@ -1,11 +1,18 @@
 """Which rows of the published inputs are predicted again."""
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.verifying.drawing import PLACES, spread
+from tasks.protocol.layout import OutputFolder
+from tasks.protocol.storage import open_storage
+from tasks.verifying.drawing import PLACES, PublishedShards, spread
 
 
 def chosen(sizes: list[int], rows: int) -> list[int]:
@@ -53,3 +60,12 @@ def test_of_millions_of_shards_few_are_looked_at() -> None:
 
     assert len(spread(10_000_000, 64, length)) == 64
     assert len(looked) <= 80
+
+
+def test_what_is_gone_holds_no_more_rows(tmp_path: Path) -> None:
+    storage, path = open_storage(str(tmp_path / "out"))
+    line = {"path": ["/a"], "identity": ["x"], "run_id": ["run"], "shard": [0]}
+    seen: Any = SimpleNamespace(
+        inputs=pa.table(line), entries={1: {"run_id": "run", "plan": "0000-a.parquet"}}
+    )
+    assert not PublishedShards(storage, OutputFolder(path), seen).has_more_than(0)
