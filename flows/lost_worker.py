@@ -15,11 +15,9 @@ STARTED_FOR = "PREFECT__FLOW_RUN_ID"
 """In the environment of a process that a worker has started: it ends one that is cancelled."""
 HOOKS = "PREFECT__ENABLE_CANCELLATION_AND_CRASHED_HOOKS"
 """In the same environment: whether the process calls them itself, and not its worker."""
-WORKER_IS_LOST = Event()
-
-
 LOOK_EVERY_SECONDS = 10.0
 """At who the parent is: where nobody has ever read what this process says, no pipe tells of it."""
+WORKER_IS_LOST = Event()
 
 
 @cache

@@ -11,7 +11,7 @@ from rich.console import Console
 from flows.printed_report import print_report
 from tasks.protocol.ids import IdRuns
 from tasks.protocol.records import Record, StagedFile
-from tasks.reporting.file_sizes import FileSizes, larger_writes
+from tasks.reporting.file_sizes import SECONDS_PER_WRITE, FileSizes, larger_writes
 from tests.flows.conftest import spec_of
 from tests.reporting import run_spec
 
@@ -87,3 +87,17 @@ def test_a_write_waits_for_what_fits_in_memory_and_may_be_lost(
     records = [Record(str(each), "plan", "schema", (file,)) for each in range(100)]
     found = FileSizes(files=100, rows=1_000_000, bytes=1_000_000 * bytes_per_row)
     assert larger_writes(found, records, seconds) == advised
+
+
+def test_in_one_digit_a_write_is_larger_too() -> None:
+    """Nineteen thousand rows may wait, of which ten thousand are told: of six no twice as many."""
+    file = StagedFile("a", IdRuns(((0, 6_000, 1),)), 60_000)
+    records = [Record(str(each), "plan", "schema", (file,)) for each in range(100)]
+    found = FileSizes(files=100, rows=600_000, bytes=6_000_000)
+    assert larger_writes(found, records, seconds_for(19_000)) is None
+    assert larger_writes(found, records, seconds_for(21_000)) == 20_000
+
+
+def seconds_for(rows: int) -> float:
+    """Steady seconds of 600,000 rows of which so many come in what a crash may cost."""
+    return SECONDS_PER_WRITE * 600_000 / rows

@@ -69,11 +69,10 @@ def larger_writes(found: FileSizes, records: list[Record], steady: float) -> int
         return None
     in_time = SECONDS_PER_WRITE * sum(writes) / steady
     in_memory = BYTES_PER_WRITE * found.rows / found.bytes
-    rows = int(min(in_time, in_memory, sum(writes)))
-    if rows < TIMES_LARGER * sum(writes) / len(writes):
-        return None
-    digit: int = 10 ** int(math.log10(rows))
-    return rows // digit * digit
+    most = max(1, int(min(in_time, in_memory, sum(writes))))
+    digit: int = 10 ** int(math.log10(most))
+    rows = most // digit * digit
+    return rows if rows >= TIMES_LARGER * sum(writes) / len(writes) else None
 
 
 def told_files(found: dict[str, Any]) -> str:

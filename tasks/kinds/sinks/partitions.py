@@ -12,6 +12,8 @@ from tasks.protocol.ids import Ids
 from tasks.protocol.records import Part
 from tasks.protocol.urls import is_path
 
+Groups = list[tuple[list[object], npt.NDArray[np.int64]]]
+"""Combinations of values, and the rows that have each."""
 MAX_FOLDERS_PER_WRITE = 1_000
 """More are taken for a mistake, such as a column of ids."""
 MIN_ROWS_PER_FOLDER = 100
@@ -51,14 +53,7 @@ def partitioned(
         problem = f"are not among {rows.column_names}; add them to sink.keep_columns, or drop them"
         raise InvalidSpec.at(field, missing, problem)
     groups = group_rows(rows.select(by))
-    if len(groups) > most:
-        problem = f"makes {len(groups)} folders of {len(rows)} rows, and a write has at most {most}"
-        way_out = f"{MIN_ROWS_PER_FOLDER} times as many rows as there will be folders"
-        way_out = f"name columns of fewer values, or with sink.rows_per_file {way_out}"
-        raise InvalidSpec.at(field, by, f"{problem}: {way_out}")
-    if any(NULL_FOLDER in values for values, _ in groups):
-        problem = f"has the text {NULL_FOLDER}, which as a folder stands for no value at all"
-        raise InvalidSpec.at(field, by, f"{problem}: write another word in a step")
+    refuse_unfit(groups, by, len(rows), most)
     rest = rows.drop_columns(by) if inside is None else inside
     if not rest.num_columns:  # such a file has no rows either
         problem = "leaves no column for the files: keep another one, as by sink.keep_columns"
@@ -75,6 +70,23 @@ def partitioned(
         )
         for start, (values, at) in zip(starts, groups, strict=False)
     ]
+
+
+def refuse_unfit(groups: Groups, by: list[str], rows: int, most: int) -> None:
+    """See that values can be folders, and are not more than a write may have.
+
+    Raises:
+        InvalidSpec: they cannot, or are.
+    """
+    field = "sink.partition_by"
+    if len(groups) > most:
+        problem = f"makes {len(groups)} folders of {rows} rows, and a write has at most {most}"
+        way_out = f"{MIN_ROWS_PER_FOLDER} times as many rows as there will be folders"
+        way_out = f"name columns of fewer values, or with sink.rows_per_file {way_out}"
+        raise InvalidSpec.at(field, by, f"{problem}: {way_out}")
+    if any(NULL_FOLDER in values for values, _ in groups):
+        problem = f"has the text {NULL_FOLDER}, which as a folder stands for no value at all"
+        raise InvalidSpec.at(field, by, f"{problem}: write another word in a step")
 
 
 def most_folders(rows_per_file: int | None) -> int:
@@ -109,7 +121,7 @@ def refuse_long(output: str, partition: str) -> None:
         raise InvalidSpec.at("sink.partition_by", f"{partition[:60]}...", problem)
 
 
-def group_rows(keys: pa.Table) -> list[tuple[list[object], npt.NDArray[np.int64]]]:
+def group_rows(keys: pa.Table) -> Groups:
     """Each combination of values with the rows that have it, in order; each row is in one group.
 
     To look for rows equal to a value would find none for NaN, and -0.0 twice.
