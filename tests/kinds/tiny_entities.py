@@ -1,5 +1,7 @@
 """Models of a few thousand random weights that label tokens, with tokenizers of three kinds."""
 
+import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,8 +24,8 @@ def save_ner(folder: Path) -> Any:
     return save_labeller(folder, len(VOCABULARY))
 
 
-def save_trained(folder: Path, kind: str) -> Any:
-    """A labeller whose tokenizer has learned its words from SENTENCES."""
+def save_with_pieces(folder: Path, kind: str) -> Any:
+    """A labeller whose tokenizer knows pieces of SENTENCES."""
     from transformers import PreTrainedTokenizerFast
 
     words = TOKENIZERS[kind]()
@@ -57,10 +59,11 @@ def word_pieces() -> Any:
     """As BERT's: pieces within a word begin with ##, and capitals do not count."""
     from tokenizers import BertWordPieceTokenizer, processors
 
-    words = BertWordPieceTokenizer(lowercase=True)
-    words.train_from_iterator(
-        SENTENCES, vocab_size=150, special_tokens=SPECIAL, show_progress=False
-    )
+    plain = [BertWordPieceTokenizer(lowercase=True).normalize(text) for text in SENTENCES]
+    known = pieces_of(plain)
+    vocabulary = [*SPECIAL, *known, *(f"##{piece}" for piece in known)]
+    numbered = {piece: at for at, piece in enumerate(vocabulary)}
+    words = BertWordPieceTokenizer(vocab=numbered, lowercase=True)
     words.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     return words._tokenizer
 
@@ -83,19 +86,28 @@ def byte_pairs() -> Any:
 
 def sentence_pieces() -> Any:
     """As XLM-R's: pieces of sentences, blanks among them."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-    words = Tokenizer(models.Unigram())
-    words.pre_tokenizer = pre_tokenizers.Metaspace()
-    words.decoder = decoders.Metaspace()
-    trainer = trainers.UnigramTrainer(
-        vocab_size=150, special_tokens=SPECIAL, unk_token="[UNK]", show_progress=False
+    known = pieces_of(
+        ["\N{LOWER ONE EIGHTH BLOCK}".join(("", *text.split())) for text in SENTENCES]
     )
-    words.train_from_iterator(SENTENCES, trainer)
+    scored = [(piece, -10.0 / len(piece)) for piece in known]
+    special = [(piece, 0.0) for piece in SPECIAL]
+    words = Tokenizer(models.Unigram([*special, *scored], SPECIAL.index("[UNK]")))
+    words.add_special_tokens(SPECIAL)
+    words.pre_tokenizer = pre_tokenizers.Metaspace()
     words.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
     return words
+
+
+def pieces_of(texts: list[str]) -> list[str]:
+    """What up to four letters stand twice in TEXTS, and each letter: the trainers draw theirs."""
+    joined = "\n".join(texts)
+    pairs = Counter(joined[at : at + size] for size in (2, 3, 4) for at in range(len(joined)))
+    often = {piece for piece, times in pairs.items() if times > 1 and not re.search(r"\s", piece)}
+    return sorted(often | {*re.sub(r"\s", "", joined)})
 
 
 TOKENIZERS: dict[str, Callable[[], Any]] = {
