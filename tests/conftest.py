@@ -15,7 +15,9 @@ from tests.s3_server import S3, running_s3
 
 if TYPE_CHECKING:
     from deployments.stack.stack import Stack
+    from tests.azure_server import Azure
     from tests.flows.jobs_cluster import JobsCluster
+    from tests.google_server import Google
     from tests.postgres import Postgres
 
 # The Prefect server and the Ray that all tests share are those that users get.
@@ -79,6 +81,30 @@ def s3() -> Iterator[S3]:
     """Moto's S3 on a free port; its credentials are in the environment."""
     with running_s3() as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def azure() -> "Iterator[Azure]":
+    """Azure's object store on loopback; where AZURE_TESTS is `required`, it must be there."""
+    from tests.azure_server import NoAzuriteError, running_azure
+
+    with ExitStack() as until_the_end:
+        try:
+            store = until_the_end.enter_context(running_azure())
+        except NoAzuriteError as error:
+            if os.environ.get("AZURE_TESTS") == "required":
+                raise
+            pytest.skip(str(error))
+        yield store
+
+
+@pytest.fixture(scope="session")
+def google() -> "Iterator[Google]":
+    """Google's object store, as far as it is asked for, on loopback."""
+    from tests.google_server import running_google
+
+    with running_google() as store:
+        yield store
 
 
 @pytest.fixture(scope="session")

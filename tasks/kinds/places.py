@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from tasks.errors import BatchInferenceError, InputNotFound, InvalidSpec, Unreachable
+from tasks.kinds.extras import require
 from tasks.kinds.first_line import first_line
 from tasks.kinds.mistaken_paths import mistake_in
 from tasks.kinds.sinks.sink import Sink
@@ -20,9 +21,12 @@ from tasks.protocol.storage import FsspecStorage, open_storage
 
 Opener = Callable[[str], tuple[FsspecStorage, str]]
 LAST_PART = re.compile(r"/[^/]*$")
-S3_BUCKET = re.compile(r"s3a?://[^/]+")
+BUCKET = re.compile(r"(s3a?|gs|abfss?|az)://[^/]+")
 NOWHERE = "which is not there, as where a disk is not mounted"
 WHOLE_BUCKET = re.compile(r"(s3a?|gc?s|abfss?|az|oss|oci|tos)://[^/]+/*")
+GOOGLES, AZURES = ("gcsfs", "google"), ("adlfs", "azure")
+PACKAGES = {"gs": GOOGLES, "abfs": AZURES, "abfss": AZURES, "az": AZURES}
+"""What opens URLs of other schemes than S3's, and the extra of this project that brings it."""
 
 
 def check_source(source: Source) -> None:
@@ -93,12 +97,12 @@ def refuse_whole_bucket(url: str) -> None:
 
 
 def refuse_no_bucket(field: str, opener: Opener, url: str) -> None:
-    """See that a bucket of S3 is there, which no write makes, as it makes a folder.
+    """See that a store's bucket is there, which no write makes, as it makes a folder.
 
     Raises:
         InvalidSpec: it is not.
     """
-    bucket = S3_BUCKET.match(url)
+    bucket = BUCKET.match(url)
     if bucket is None:
         return
     storage, name = opener(bucket[0])
@@ -184,9 +188,11 @@ def open_at(field: str, opener: Opener, url: str) -> tuple[FsspecStorage, str]:
     """The storage that a field's path leads to, and the path on it.
 
     Raises:
-        InvalidSpec: no storage is known for the path.
+        InvalidSpec: no storage is known for the path, or its package is missing.
         Exception: some storages are asked as soon as they are opened, and do not answer.
     """
+    if package := PACKAGES.get(url.partition("://")[0]):
+        require(field, url, *package)
     try:
         return opener(url)
     except (ValueError, ImportError) as error:

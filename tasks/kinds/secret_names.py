@@ -8,7 +8,7 @@ from tasks.errors import shown
 HIDDEN = "***"
 SECRET = re.compile(
     r"pass(word|wd|phrase)?(?![a-z])|pwd|secret|token(?![a-z])|credential|authorization"
-    r"|[a-z0-9][_.-]?key(?![a-z])",
+    r"|[a-z0-9][_.-]?key(?![a-z])|connection_string",
     re.IGNORECASE,
 )
 """Names of secrets; a `key` alone, as of a source, is a column."""

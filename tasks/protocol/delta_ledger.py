@@ -42,7 +42,7 @@ class DeltaLedger:
     def __init__(self, url: str, storage_options: dict[str, Any] | None = None) -> None:
         self.url = delta_url(url)
         self.is_local = "://" not in url
-        self.options = {} if self.is_local else delta_options(storage_options or {})
+        self.options = {} if self.is_local else delta_options(url, storage_options or {})
 
     def look(self) -> Snapshot:
         """Read the table.

@@ -1,20 +1,44 @@
 """Where tables lie, and by which keys, in the words of deltalake and others that take its own."""
 
-import os
 import re
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from tasks.errors import InvalidSpec
+from tasks.protocol.aws_options import aws_options
+from tasks.protocol.azure_options import azure_options
+from tasks.protocol.google_options import google_options
+from tasks.protocol.storage import open_storage
 
-ENDPOINT = "endpoint_url"
 ESCAPE = "%[0-9A-Fa-f]{2}"
 NO_PATH = r"[\x00-\x1f\x7f\\^|\[\]]"
 """Characters of a local path at which deltalake breaks."""
 NO_KEY = r"[\x00-\x1f\x7f\x85\u2028]"
 """Such of a store's: it refuses control characters, and reads what XML takes for an end of line as
 one."""
+OTHERS = {
+    "abfs": azure_options,
+    "abfss": azure_options,
+    "az": azure_options,
+    "gs": google_options,
+}
+"""Stores besides S3, by the scheme of their URLs."""
+
+
+def delta_options(url: str, storage_options: dict[str, Any]) -> dict[str, str]:
+    """Fsspec's options as deltalake takes them.
+
+    Args:
+        url: of the table.
+        storage_options: as fsspec takes them.
+
+    Raises:
+        InvalidSpec: one that it has no word for says whose credentials are to be taken, or who
+            vouches for the store.
+    """
+    if of_store := OTHERS.get(url.partition("://")[0]):
+        return of_store(open_storage(url, storage_options)[0].filesystem)
+    return aws_options(storage_options)
 
 
 def delta_url(url: str) -> str:
@@ -38,79 +62,3 @@ def quoted(url: str) -> str:
     """
     scheme, separator, path = url.rpartition("://")
     return f"{scheme}://{quote(path, safe='/=+:@,')}" if separator else url
-
-
-def delta_options(storage_options: dict[str, Any]) -> dict[str, str]:
-    """Fsspec's options as deltalake takes them; credentials come from the environment.
-
-    Raises:
-        InvalidSpec: one that it has no word for says whose credentials are to be taken, or who
-            vouches for the store.
-    """
-    if "profile" in storage_options:
-        problem = "is not known to what reads and writes tables: name it in the environment, by "
-        problem += "AWS_PROFILE, here and on the cluster's nodes"
-        raise InvalidSpec.at("storage_options.profile", storage_options["profile"], problem)
-    client = storage_options.get("client_kwargs") or {}
-    checked = client.get("verify")
-    if isinstance(checked, str) and "SSL_CERT_FILE" not in os.environ:
-        problem = "is not known to what reads and writes tables: name it in the environment, by "
-        problem += "SSL_CERT_FILE, here and on the cluster's nodes"
-        raise InvalidSpec.at("storage_options.client_kwargs.verify", checked, problem)
-    # What a bucket may ask of whatever is put into it.
-    put = storage_options.get("s3_additional_kwargs") or {}
-    # Where the endpoint comes from the environment, plain HTTP must still be allowed here.
-    environment = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    endpoint = storage_options.get("endpoint_url") or client.get("endpoint_url") or environment
-    endpoint = endpoint or endpoint_in_files()
-    own = keys_in_files() if endpoint and not storage_options.get("anon") else {}
-    given = {
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_ALLOW_HTTP": "true" if str(endpoint).startswith("http://") else None,
-        "AWS_REGION": client.get("region_name"),
-        "AWS_ACCESS_KEY_ID": storage_options.get("key") or own.get("aws_access_key_id"),
-        "AWS_SECRET_ACCESS_KEY": storage_options.get("secret") or own.get("aws_secret_access_key"),
-        "AWS_SESSION_TOKEN": storage_options.get("token") or own.get("aws_session_token"),
-        "AWS_SKIP_SIGNATURE": "true" if storage_options.get("anon") else None,
-        "AWS_REQUEST_PAYER": "true" if storage_options.get("requester_pays") else None,
-        "AWS_ALLOW_INVALID_CERTIFICATES": "true" if checked is False else None,
-        "AWS_SERVER_SIDE_ENCRYPTION": put.get("ServerSideEncryption"),
-        "AWS_SSE_KMS_KEY_ID": put.get("SSEKMSKeyId"),
-        "AWS_SSE_BUCKET_KEY_ENABLED": "true" if put.get("BucketKeyEnabled") else None,
-        "AZURE_STORAGE_ACCOUNT_NAME": storage_options.get("account_name"),
-    }
-    return {name: str(value) for name, value in given.items() if value}
-
-
-def keys_in_files() -> dict[str, str]:
-    """The keys that this user has in AWS's files; none where the environment has some.
-
-    Where an endpoint is given, deltalake does not look there, and asks the machine that it takes
-    itself to run on.
-    """
-    if "AWS_ACCESS_KEY_ID" in os.environ:
-        return {}
-    profile: dict[str, str] = aws_files()[1]
-    return profile
-
-
-def endpoint_in_files() -> str | None:
-    """The store that AWS's files name in place of AWS's own, as s3fs takes it and nobody else.
-
-    A ledger at AWS's own would be apart from its rows.
-    """
-    config = os.path.expanduser(os.environ.get("AWS_CONFIG_FILE") or "~/.aws/config")
-    if not os.path.isfile(config) or ENDPOINT not in Path(config).read_text(errors="replace"):
-        return None  # without botocore, which takes its time to be imported
-    files, profile = aws_files()
-    services: dict[str, Any] = files.get("services", {}).get(profile.get("services"), {})
-    return services.get("s3", {}).get(ENDPOINT) or profile.get(ENDPOINT)
-
-
-def aws_files() -> tuple[dict[str, Any], dict[str, Any]]:
-    """What AWS's files say, and the part of it that counts for this user."""
-    import botocore.session
-
-    session = botocore.session.Session()
-    files: dict[str, Any] = session.full_config
-    return files, files.get("profiles", {}).get(session.profile or "default", {})

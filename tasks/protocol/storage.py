@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import fsspec
 
+from tasks.protocol.azure_copies import await_copy
 from tasks.protocol.client_errors import as_oserror, refusal_of
 from tasks.protocol.local_files import is_half_written, new_file, rename
 from tasks.protocol.object_stat import (
@@ -32,6 +33,7 @@ from tasks.protocol.s3_pages import infos_in_pages
 from tasks.protocol.s3_throttling import retry_throttled
 from tasks.protocol.urls import is_web, refuse_misread
 
+OBJECT_STORES = ("s3://", "s3a://", "abfs://", "abfss://", "az://", "gs://")
 STORES = ("endpoint_url", "account_name", "host")
 """Options of filesystems that say on which store of a protocol's a path lies."""
 
@@ -69,6 +71,7 @@ class FsspecStorage:
         protocol = filesystem.protocol
         protocols = (protocol,) if isinstance(protocol, str) else protocol
         self.is_local = "file" in protocols
+        self.is_azure = "abfs" in protocols
         self.has_pages = "s3" in protocols and not filesystem.version_aware
 
     @property
@@ -137,7 +140,10 @@ class FsspecStorage:
             return find_local(self.filesystem, folder)
         if self.has_pages:
             return infos_in_pages(self.filesystem, folder)
-        return used_up(self.filesystem.find(folder, detail=True))
+        found = self.filesystem.find(folder, detail=True)
+        if not isinstance(found, dict):  # but the name alone, as adlfs has it of an object
+            found = {folder: self.filesystem.info(folder)}
+        return used_up(found)
 
     @as_oserror()
     def folders(self, folder: str) -> set[str]:
@@ -186,6 +192,8 @@ class FsspecStorage:
                 self.filesystem.invalidate_cache(target)
             else:
                 self.filesystem.cp_file(source, target)
+                if self.is_azure:
+                    await_copy(self.filesystem, target)
             self.filesystem.rm_file(source)
         except FileNotFoundError:
             return
@@ -247,6 +255,7 @@ def client_options(url: str, storage_options: dict[str, Any]) -> dict[str, Any]:
     storage_options = deepcopy(storage_options)  # botocore writes into its own
     if url.startswith(("s3://", "s3a://")):
         retry_throttled()
+    if url.startswith(OBJECT_STORES):
         # A cached listing would hide what another process has just written.
         return {"use_listings_cache": False, **storage_options}
     return storage_options

@@ -6,7 +6,8 @@ ANONYMOUS = re.compile(r"^(s3a?://)anonymous@")
 KEYED = re.compile(r"^s3a?://[^/]*:[^/]*@")
 ROOT = re.compile(r"^((file|local)://)?(/\.{0,2})+$")
 SCHEME_ALONE = re.compile(r"^\w+:/+$")
-NO_BUCKET = re.compile(r"^(s3a?|gc?s)://(/|$)")
+GOOGLES_OTHER = re.compile(r"^gcs://")
+NO_BUCKET = re.compile(r"^(s3a?|gs|abfss?|az)://(/|$)")
 VERSION = re.compile(r"^s3a?://.*\?versionId=")
 RELATIVE = re.compile(r"^(file|local)://(?![/~])")
 
@@ -27,6 +28,8 @@ def refuse_misread(url: str) -> None:
         raise ValueError(
             "names a user's key, as no path may: S3 takes it from the environment or AWS's files"
         )
+    if GOOGLES_OTHER.match(url):  # which deltalake does not know
+        raise ValueError(f"write {GOOGLES_OTHER.sub('gs://', url)}")
     if RELATIVE.match(url):  # to the folder of whichever process opens it
         raise ValueError("a URL of this machine's files has the whole path, as in file:///data/x")
     if found := NO_BUCKET.match(url):

@@ -116,7 +116,7 @@ class IndexWriter:
         """
         import lance
 
-        options = lance_options(self.vectors.spec.sink.storage_options)
+        options = lance_options(place.url, self.vectors.spec.sink.storage_options)
         rows, schema = self.noting_errors(self.batches(files)), self.schema
         try:
             url = quoted(place.url)

@@ -17,7 +17,7 @@ from tasks.publish import publish_planned
 from tasks.run import left_to_do, next_attempt
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import spec_of
-from tests.flows.test_s3 import predict
+from tests.flows.test_object_stores import predict
 from tests.flows.test_table_sources import ids, run
 from tests.kinds.sources.shop import Shop, sqlite_shop
 from tests.kinds.sources.test_sql import shop  # noqa: F401

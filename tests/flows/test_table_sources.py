@@ -18,7 +18,7 @@ from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
 from tests.flows.conftest import published, spec_of
-from tests.flows.test_s3 import predict
+from tests.flows.test_object_stores import predict
 from tests.kinds.sources.tables import DeltaLake, IcebergLake, Lake, LanceLake
 from tests.kinds.sources.test_tables import lake  # noqa: F401
 

@@ -24,7 +24,7 @@ from tasks.ray_job.job import output_of
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import spec_of
-from tests.flows.test_s3 import predict
+from tests.flows.test_object_stores import predict
 from tests.reporting import classify_spec, make_inputs, run_spec
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from tasks.errors import InvalidSpec, StaleLedger
 from tasks.protocol import delta_ledger
+from tasks.protocol.aws_options import aws_options
 from tasks.protocol.delta_ledger import DeltaLedger, merge_span
-from tasks.protocol.delta_options import delta_options
 from tasks.protocol.ids import IdRuns, as_ids
 from tasks.protocol.ledger import Entry, Ledger
 from tasks.protocol.ledger_lines import LINE_SCHEMA, LedgerFile
@@ -139,7 +139,7 @@ def test_latest_version_of_an_input_counts(open_ledger: Open) -> None:
 
 def test_options_of_fsspec_are_translated() -> None:
     options = {"key": "k", "secret": "s", "client_kwargs": {"endpoint_url": "http://localhost:1"}}
-    assert delta_options(options) == {
+    assert aws_options(options) == {
         "AWS_ENDPOINT_URL": "http://localhost:1",
         "AWS_ALLOW_HTTP": "true",
         "AWS_ACCESS_KEY_ID": "k",
@@ -148,11 +148,11 @@ def test_options_of_fsspec_are_translated() -> None:
 
 
 def test_whose_credentials_count_is_translated_or_refused() -> None:
-    assert delta_options({"anon": True}) == {"AWS_SKIP_SIGNATURE": "true"}
+    assert aws_options({"anon": True}) == {"AWS_SKIP_SIGNATURE": "true"}
     with pytest.raises(
         InvalidSpec, match=r"storage_options\.profile: 'team' is not known .*AWS_PRO"
     ):
-        delta_options({"profile": "team"})
+        aws_options({"profile": "team"})
 
 
 def test_keys_in_the_users_files_count_where_an_endpoint_is_given(
@@ -166,14 +166,14 @@ def test_keys_in_the_users_files_count_where_an_endpoint_is_given(
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     options = {"endpoint_url": "https://store", "client_kwargs": None}
-    assert delta_options(options)["AWS_SECRET_ACCESS_KEY"] == "d-secret"
+    assert aws_options(options)["AWS_SECRET_ACCESS_KEY"] == "d-secret"
     monkeypatch.setenv("AWS_PROFILE", "team")
-    assert delta_options(options)["AWS_ACCESS_KEY_ID"] == "t"
-    assert delta_options({**options, "key": "k", "secret": "s"})["AWS_ACCESS_KEY_ID"] == "k"
+    assert aws_options(options)["AWS_ACCESS_KEY_ID"] == "t"
+    assert aws_options({**options, "key": "k", "secret": "s"})["AWS_ACCESS_KEY_ID"] == "k"
     for others in ({**options, "anon": True}, {"use_ssl": True}):
-        assert "AWS_ACCESS_KEY_ID" not in delta_options(others)
+        assert "AWS_ACCESS_KEY_ID" not in aws_options(others)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "e")
-    assert "AWS_ACCESS_KEY_ID" not in delta_options(options)
+    assert "AWS_ACCESS_KEY_ID" not in aws_options(options)
 
 
 @pytest.mark.parametrize("section", ["profile", "services"])
@@ -185,27 +185,27 @@ def test_a_ledger_lies_in_the_store_that_the_users_files_name(
     monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
     for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
         monkeypatch.delenv(name, raising=False)
-    assert delta_options({}) == {}
+    assert aws_options({}) == {}
     line = "endpoint_url = http://store:1\n"
     if section == "profile":
         config.write_text(f"[default]\n{line}")
     else:
         config.write_text(f"[default]\nservices = own\n[services own]\ns3 =\n  {line}")
-    assert delta_options({})["AWS_ENDPOINT_URL"] == "http://store:1"
-    assert delta_options({})["AWS_ALLOW_HTTP"] == "true"
-    named = delta_options({"endpoint_url": "https://another"})
+    assert aws_options({})["AWS_ENDPOINT_URL"] == "http://store:1"
+    assert aws_options({})["AWS_ALLOW_HTTP"] == "true"
+    named = aws_options({"endpoint_url": "https://another"})
     assert named["AWS_ENDPOINT_URL"] == "https://another"
 
 
 def test_who_vouches_for_a_store_is_translated_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     trusting = {"client_kwargs": {"verify": False}}
-    assert delta_options(trusting) == {"AWS_ALLOW_INVALID_CERTIFICATES": "true"}
+    assert aws_options(trusting) == {"AWS_ALLOW_INVALID_CERTIFICATES": "true"}
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     careful = {"client_kwargs": {"verify": "/etc/ca.pem"}}
     with pytest.raises(InvalidSpec, match=r"client_kwargs\.verify: '/etc/ca\.pem' .*SSL_CERT_F"):
-        delta_options(careful)
+        aws_options(careful)
     monkeypatch.setenv("SSL_CERT_FILE", "/etc/ca.pem")
-    assert delta_options(careful) == {}
+    assert aws_options(careful) == {}
 
 
 @pytest.mark.s3

@@ -1,4 +1,4 @@
-"""The contract of storage, for a local disk and for S3."""
+"""The contract of storage, for a local disk and for object stores."""
 
 import hashlib
 import os
@@ -18,7 +18,7 @@ from tasks.protocol.storage import FsspecStorage, open_storage
 from tests.s3_server import S3
 
 Open = Callable[[], FsspecStorage]
-PLACES = ["disk", pytest.param("s3", marks=pytest.mark.s3)]
+PLACES = ["disk", pytest.param("s3", marks=pytest.mark.s3), "azure", "google"]
 
 
 @pytest.fixture(params=PLACES)
@@ -26,15 +26,17 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A folder of this test's own, which does not exist yet."""
     if request.param == "disk":
         return str(tmp_path / "folder")
-    s3: S3 = request.getfixturevalue("s3")
-    return s3.url(uuid.uuid4().hex)
+    folder: str = request.getfixturevalue(request.param).url(uuid.uuid4().hex)
+    return folder
 
 
 @pytest.fixture
 def options(url: str, request: pytest.FixtureRequest) -> dict[str, str]:
     """What opening the folder takes."""
-    s3: S3 | None = request.getfixturevalue("s3") if url.startswith("s3:") else None
-    return s3.storage_options if s3 else {}
+    stores = {"s3": "s3", "gs": "google"}
+    name = stores.get(url.partition("://")[0])
+    found: dict[str, str] = request.getfixturevalue(name).storage_options if name else {}
+    return found
 
 
 @pytest.fixture

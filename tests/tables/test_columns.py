@@ -15,7 +15,7 @@ from tasks.plan import make_plan
 from tasks.protocol.ids import as_ids
 from tasks.publish import publish_planned
 from tests.flows.conftest import spec_of
-from tests.flows.test_s3 import predict
+from tests.flows.test_object_stores import predict
 from tests.tables.bench import TableBench, rows_of
 from tests.tables.conftest import OpenBench
 from tests.tables.foreigners import iceberg

@@ -22,7 +22,7 @@ from tasks.publish import publish_planned
 from tasks.run_options import RunOptions
 from tasks.spec_file import complete_spec
 from tests.flows.conftest import spec_of
-from tests.flows.test_s3 import predict
+from tests.flows.test_object_stores import predict
 from tests.tables.bench import TableBench
 from tests.tables.conftest import SINKS
 from tests.tables.foreigners import iceberg

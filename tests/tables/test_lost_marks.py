@@ -14,7 +14,7 @@ from tasks.protocol.publishing import entry_for
 from tasks.publish import publish_planned
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import spec_of
-from tests.flows.test_s3 import predict
+from tests.flows.test_object_stores import predict
 from tests.tables.bench import TableBench, rows_of
 from tests.tables.conftest import SINKS
 from tests.tables.foreigners import APPEND, CLEAN, COMPACT, EMPTY, FOREIGN, REWRITE, lance

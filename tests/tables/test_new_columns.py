@@ -26,7 +26,7 @@ from tasks.run_options import RunOptions
 from tasks.searching.published import published_vectors
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import spec_of
-from tests.flows.test_s3 import predict
+from tests.flows.test_object_stores import predict
 from tests.tables.bench import TableBench
 from tests.tables.conftest import SINKS
 from tests.tables.readers import frame_of

@@ -17,7 +17,7 @@ from tasks.plan import make_plan
 from tasks.publish import publish_planned
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import spec_of
-from tests.flows.test_s3 import predict
+from tests.flows.test_object_stores import predict
 from tests.planning.test_output_as_found import publish
 
 NO_BOUNDS = [

@@ -31,7 +31,7 @@ def open_delta(url: str, storage_options: dict[str, Any], version: int | None = 
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
     try:
-        options = delta_options(storage_options)
+        options = delta_options(url, storage_options)
         return DeltaTable(quoted(url), version=version, storage_options=options)
     except TableNotFoundError as error:
         if version is None:

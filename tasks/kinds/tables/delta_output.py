@@ -174,7 +174,7 @@ class DeltaOutput:
                 delta_schema(change.schema),
                 mode="error",
                 partition_by=list(self.partition_by),
-                storage_options=delta_options(self.storage_options),
+                storage_options=delta_options(self.url, self.storage_options),
                 commit_properties=once,
             )
         table = self.open(int(seen.version or 0))

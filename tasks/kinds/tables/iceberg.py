@@ -8,7 +8,7 @@ from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
 from tasks.errors import InvalidSpec
-from tasks.protocol.delta_options import delta_options
+from tasks.protocol.aws_options import aws_options
 
 METADATA = ".metadata.json"
 """How the names of metadata files end."""
@@ -123,7 +123,7 @@ def planned(scan: Any, field: str, place: str) -> list[Any]:
 
 def file_properties(storage_options: dict[str, Any]) -> dict[str, str]:
     """Fsspec's options as pyiceberg takes them; credentials come from the environment."""
-    known = delta_options(storage_options)
+    known = aws_options(storage_options)
     # Else Arrow would ask AWS which region a bucket is in, wherever it lies.
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     named = {"AWS_REGION": region, **known}

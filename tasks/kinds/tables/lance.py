@@ -21,7 +21,7 @@ def open_lance(url: str, storage_options: dict[str, Any], version: int | str | N
     import lance
 
     try:
-        options = lance_options(storage_options)
+        options = lance_options(url, storage_options)
         return lance.dataset(quoted(url), version=version, storage_options=options)
     except (ValueError, OSError) as error:  # which of them a failing storage is, differs
         if not any(words in str(error) for words in ("was not found", "does not exist")):
@@ -31,9 +31,9 @@ def open_lance(url: str, storage_options: dict[str, Any], version: int | str | N
         raise LookupError(str(error)) from error
 
 
-def lance_options(storage_options: dict[str, Any]) -> dict[str, str]:
+def lance_options(url: str, storage_options: dict[str, Any]) -> dict[str, str]:
     """Fsspec's options as Lance takes them: the same Rust crate as Delta's, in lower case."""
-    return {name.lower(): value for name, value in delta_options(storage_options).items()}
+    return {name.lower(): value for name, value in delta_options(url, storage_options).items()}
 
 
 def transaction_of(dataset: Any, version: int) -> Any:

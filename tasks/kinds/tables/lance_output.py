@@ -111,7 +111,7 @@ class LanceOutput:
             stored(change.schema).empty_table(),
             quoted(self.url),
             mode="create",
-            storage_options=lance_options(self.storage_options),
+            storage_options=lance_options(self.url, self.storage_options),
             data_storage_version=STORAGE_VERSION,
         )
 
@@ -145,7 +145,7 @@ class LanceOutput:
         return lance.LanceDataset.commit(
             quoted(self.url),
             lance.Transaction(dataset.version, operation, transaction_properties=properties),
-            storage_options=lance_options(self.storage_options),
+            storage_options=lance_options(self.url, self.storage_options),
             max_retries=0,
         )
 
@@ -166,7 +166,7 @@ class LanceOutput:
         """What a file says of itself."""
         from lance.file import LanceFileReader
 
-        options = lance_options(self.storage_options)
+        options = lance_options(self.url, self.storage_options)
         return LanceFileReader(f"{quoted(self.url)}/{path}", storage_options=options).metadata()
 
 

@@ -61,7 +61,7 @@ class DeltaLake:
     def append(self, *ids: int) -> None:
         from deltalake import write_deltalake
 
-        options = delta_options(self.options)
+        options = delta_options(self.url, self.options)
         rows = rows_of(ids)
         write_deltalake(
             quoted(self.url), rows, mode="append", partition_by=["day"], storage_options=options
@@ -71,7 +71,7 @@ class DeltaLake:
     def table(self) -> Any:
         from deltalake import DeltaTable
 
-        return DeltaTable(quoted(self.url), storage_options=delta_options(self.options))
+        return DeltaTable(quoted(self.url), storage_options=delta_options(self.url, self.options))
 
     def delete(self, *ids: int) -> None:
         self.table.delete(f"id IN ({', '.join(map(str, ids))})")
@@ -99,14 +99,16 @@ class LanceLake:
     def append(self, *ids: int) -> None:
         import lance
 
-        options = lance_options(self.options)
+        options = lance_options(self.url, self.options)
         lance.write_dataset(rows_of(ids), quoted(self.url), mode="append", storage_options=options)
 
     @property
     def table(self) -> Any:
         import lance
 
-        return lance.dataset(quoted(self.url), storage_options=lance_options(self.options))
+        return lance.dataset(
+            quoted(self.url), storage_options=lance_options(self.url, self.options)
+        )
 
     def delete(self, *ids: int) -> None:
         self.table.delete(f"id IN ({', '.join(map(str, ids))})")

@@ -1,4 +1,4 @@
-"""A whole run over S3: inputs, output, state and ledger in one bucket, without Ray or Prefect."""
+"""A whole run over an object store: all of it in one bucket, without Ray or Prefect."""
 
 import io
 import time
@@ -23,44 +23,54 @@ from tasks.ray_job.job import output_of
 from tasks.run import left_to_do, next_attempt
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import spec_of
+from tests.object_stores import ObjectStore
 from tests.s3_server import S3
 
-pytestmark = pytest.mark.s3
+OTHERS = ["azure", "google"]
+STORES = [pytest.param("s3", marks=pytest.mark.s3), *OTHERS]
+KINDS = [pytest.param("s3", kind, marks=pytest.mark.s3) for kind in ("parquet", "jsonl", "csv")]
 
 
 @dataclass(frozen=True)
 class Bucket:
     """Inputs and outputs of one test."""
 
-    s3: S3
+    store: ObjectStore
     folder: str
 
     @property
     def storage(self) -> FsspecStorage:
         """A client of its own."""
-        return open_storage(self.s3.url(""), self.s3.storage_options)[0]
+        return open_storage(self.store.url(""), self.store.storage_options)[0]
 
     def put(self, name: str, values: list[float]) -> None:
         """Store an input: x and id are the values."""
         stream = io.BytesIO()
         pq.write_table(pa.table({"id": [int(v) for v in values], "x": values}), stream)
-        self.storage.write(f"{self.s3.bucket}/{self.folder}/in/{name}", stream.getvalue())
+        self.storage.write(f"{self.store.bucket}/{self.folder}/in/{name}", stream.getvalue())
 
     def spec(
         self, source: str = "in", kind: str = "parquet", out: str = "out é #1"
     ) -> BatchInferenceSpec:
         """Doubles x."""
-        options = self.s3.storage_options
-        folder = self.s3.url(self.folder)
+        options = self.store.storage_options
+        folder = self.store.url(self.folder)
         place = {"path": f"{folder}/{source}", "storage_options": options}
         sink = {"kind": kind, "path": f"{folder}/{out}", "storage_options": options}
         return spec_of(Path(), source={"kind": "parquet", **place}, sink=sink)
 
 
+@pytest.fixture(params=STORES)
+def store(request: pytest.FixtureRequest) -> ObjectStore:
+    """Each store in turn."""
+    found: ObjectStore = request.getfixturevalue(request.param)
+    return found
+
+
 @pytest.fixture
-def bucket(s3: S3) -> Bucket:
+def bucket(store: ObjectStore) -> Bucket:
     """Two inputs of three rows each."""
-    bucket = Bucket(s3, uuid.uuid4().hex)
+    bucket = Bucket(store, uuid.uuid4().hex)
     bucket.put("a b=1/a #1.parquet", [0.0, 1.0, 2.0])
     bucket.put("b.parquet", [3.0, 4.0, 5.0])
     return bucket
@@ -93,7 +103,9 @@ def doubled(*values: int) -> list[dict[str, Any]]:
     return [{"id": v, "x": float(v), "doubled": 2.0 * v} for v in values]
 
 
-@pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
+@pytest.mark.parametrize(
+    ("store", "kind"), [*KINDS, *((name, "parquet") for name in OTHERS)], indirect=["store"]
+)
 def test_a_run_is_published_once_and_a_changed_input_alone_again(bucket: Bucket, kind: str) -> None:
     spec = bucket.spec(kind=kind)
     first = make_plan(spec)
@@ -150,7 +162,7 @@ def test_outputs_whose_names_differ_after_a_mark_have_ledgers_of_their_own(bucke
     for out in ("out#1", "out#2", "out?1"):
         planned = make_plan(bucket.spec(out=out))
         assert (predict(planned), publish_planned(planned)) == (6, 1)
-    folder = f"{bucket.s3.bucket}/{bucket.folder}"
+    folder = f"{bucket.store.bucket}/{bucket.folder}"
     assert bucket.storage.list(f"{folder}/out") == []
     assert bucket.storage.list(f"{folder}/out#1.state/ledger/_delta_log")
 
@@ -170,13 +182,16 @@ def entry(key: str) -> Entry:
 Open = Callable[[], DeltaLedger]
 
 
-@pytest.fixture(params=["options", "environment"])
-def ledger(request: pytest.FixtureRequest, s3: S3, monkeypatch: pytest.MonkeyPatch) -> Open:
-    """Opens the same ledger again and again; the endpoint comes one way or the other."""
-    url = s3.url(f"{uuid.uuid4().hex}/out é.state/ledger")
-    if request.param == "options":
-        return lambda: DeltaLedger(url, dict(s3.storage_options))
-    monkeypatch.setenv("AWS_ENDPOINT_URL", s3.endpoint_url)
+@pytest.fixture(params=[*STORES, pytest.param("s3's environment", marks=pytest.mark.s3)])
+def ledger(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Open:
+    """Opens the same ledger again and again; S3's endpoint comes one way or the other."""
+    name, _, is_set = request.param.partition("'s ")
+    store: ObjectStore = request.getfixturevalue(name)
+    url = store.url(f"{uuid.uuid4().hex}/out é.state/ledger")
+    if not is_set:
+        return lambda: DeltaLedger(url, dict(store.storage_options))
+    assert isinstance(store, S3)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", store.endpoint_url)
     return lambda: DeltaLedger(url)
 
 

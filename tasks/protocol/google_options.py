@@ -1,0 +1,39 @@
+"""Google's object store and whose account asks, as gcsfs knows them, in deltalake's words."""
+
+import json
+import os
+from typing import Any
+
+from tasks.errors import InvalidSpec
+
+BY_THEMSELVES = ("google_default", "cloud")
+"""Accounts that gcsfs finds where deltalake looks as well: in the environment, the user's files, or
+with the machine."""
+
+
+def google_options(filesystem: Any) -> dict[str, str]:
+    """What deltalake needs in order to reach the store that gcsfs reaches.
+
+    Args:
+        filesystem: gcsfs's.
+
+    Raises:
+        InvalidSpec: its token is one that deltalake cannot use.
+    """
+    token = filesystem.credentials.token
+    given: dict[str, str] = {}
+    if token == "anon":
+        given["google_skip_signature"] = "true"
+    elif isinstance(token, dict):
+        given["google_service_account_key"] = json.dumps(token)
+    elif isinstance(token, str) and os.path.exists(token):
+        given["google_application_credentials"] = token
+    elif token is not None and token not in BY_THEMSELVES:
+        problem = "cannot keep a ledger: name a file of credentials, or leave it out and name that "
+        problem += "file in the environment, by GOOGLE_APPLICATION_CREDENTIALS"
+        raise InvalidSpec(f"storage_options.token: it {problem}")
+    endpoint = filesystem._location
+    if not endpoint.endswith(".googleapis.com"):
+        given["google_base_url"] = endpoint
+        given["google_allow_http"] = "true" if endpoint.startswith("http://") else "false"
+    return given
