@@ -4,7 +4,7 @@ import logging
 from datetime import datetime
 from functools import partial
 
-from tasks.lease import load_holder
+from tasks.lease import is_at_work, load_holder
 from tasks.plan import PlannedRun
 from tasks.planning.new_inputs import published_paths
 from tasks.protocol.layout import RunFolder
@@ -48,8 +48,10 @@ def unreported(planned: PlannedRun, seen: Snapshot) -> RunFolder | None:
     if planned.storage.stat(planned.output.manifest(run.run_id)) is not None:
         return None
     holder = load_holder(planned.storage, run.lease)
-    is_at_it = holder and not holder.is_this_process() and holder.is_alive()
-    return None if is_at_it else run
+    is_other = holder and not holder.is_this_process()
+    if holder and is_other and is_at_work(planned.storage, run.lease, holder):
+        return None
+    return run
 
 
 def make_up(planned: PlannedRun, seen: Snapshot, run: RunFolder) -> str | None:

@@ -6,7 +6,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -15,6 +15,7 @@ import psutil
 
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.storage import FsspecStorage, read_json
+from tasks.protocol.storage_clock import now_at
 
 SILENT_SECONDS = 60.0
 """A process on another machine that has said nothing for so long counts as gone."""
@@ -53,9 +54,7 @@ class Holder:
         return self.is_here and self.pid == os.getpid()
 
     def is_alive(self) -> bool:
-        """Whether it still runs; for another machine, whether it spoke lately."""
-        if not self.is_here:
-            return time.time() - self.at < SILENT_SECONDS
+        """Whether it still runs; to be asked on its own machine."""
         try:
             process = psutil.Process(self.pid)
             return self.is_same(process) and process.status() != psutil.STATUS_ZOMBIE
@@ -153,12 +152,26 @@ def is_held_for(storage: FsspecStorage, run: RunFolder, flow_run: str) -> bool:
 
 
 def is_at_work(storage: FsspecStorage, path: str, holder: Holder) -> bool:
-    """Whether the holder that a file names is alive; a driver elsewhere shows it by its progress.
+    """Whether the holder that a file names is alive; one elsewhere shows it by what it writes.
 
     Here its pid means nothing.
     """
-    if not holder.is_here and path.endswith("/driver.json"):
-        with suppress(FileNotFoundError):
-            progress = json.loads(storage.read(f"{os.path.dirname(path)}/progress.json"))
-            holder = replace(holder, at=progress["at"])
-    return holder.is_alive()
+    if holder.is_here:
+        return holder.is_alive()
+    return silent_seconds(storage, path, holder) < SILENT_SECONDS
+
+
+def silent_seconds(storage: FsspecStorage, path: str, holder: Holder) -> float:
+    """How long ago a holder elsewhere has written its file, or a driver its progress.
+
+    It is counted on the storage's clock. By two machines' one that lives may seem dead, and one
+    that is dead would hold the output for as long as its clock was ahead.
+    """
+    at, files = holder.at, [path]
+    if path.endswith("/driver.json"):
+        progress = f"{os.path.dirname(path)}/progress.json"
+        at, files = (read_json(storage, progress) or {}).get("at", at), [*files, progress]
+    written = [each for each in map(storage.modified, files) if each is not None]
+    if not written:  # a storage that keeps no times
+        return time.time() - float(at)
+    return now_at(storage, path) - max(written)

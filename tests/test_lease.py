@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -23,6 +24,7 @@ from tasks.protocol.layout import RunFolder
 from tasks.protocol.storage import open_storage
 from tasks.ray_job import follower_heartbeat
 from tasks.spec import Timeouts
+from tests.s3_server import S3
 
 
 def test_the_same_pid_on_another_machine_is_somebody_else(tmp_path: Path) -> None:
@@ -33,8 +35,67 @@ def test_the_same_pid_on_another_machine_is_somebody_else(tmp_path: Path) -> Non
     other = replace(Holder.of(os.getpid()), host=f"not-{socket.gethostname()}")
     save_holder(storage, run.lease, other)
     assert holder_of(storage, run) == other
-    save_holder(storage, run.lease, replace(other, at=time.time() - 200))
+    age(run.lease, 200)
     assert holder_of(storage, run) is None
+
+
+def age(path: str, seconds: float) -> None:
+    """Have a storage say that a file was written so long ago."""
+    written = time.time() - seconds
+    os.utime(path, (written, written))
+
+
+@pytest.mark.parametrize("name", ["lease.json", "attempts/1/driver.json"])
+@pytest.mark.parametrize(("its_clock", "ours"), [(3600, 0), (-3600, 0), (0, 3600), (0, -3600)])
+def test_whoever_works_elsewhere_is_silent_by_the_storages_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, its_clock: float, ours: float
+) -> None:
+    """One that had died held the output as long as it was ahead, and one behind never did."""
+    storage, folder = open_storage(str(tmp_path))
+    run, began = RunFolder(f"{folder}/runs/r"), Holder.of(os.getpid())
+    file, now = f"{run.path}/{name}", time.time
+    save_holder(storage, file, replace(began, host="elsewhere", at=now() + its_clock))
+    for seconds, is_held in ((SILENT_SECONDS + 5, False), (SILENT_SECONDS - 5, True)):
+        age(file, seconds)
+        with monkeypatch.context() as then:
+            then.setattr(time, "time", lambda: now() + ours)
+            assert (holder_of(storage, run) is not None) is is_held
+    assert [each.path for each in storage.list(run.path)] == [file]
+
+
+@pytest.mark.s3
+def test_an_object_store_says_how_long_nothing_was_written(
+    monkeypatch: pytest.MonkeyPatch, s3: S3
+) -> None:
+    storage, folder = open_storage(s3.url("silent"), s3.storage_options)
+    run, holder = RunFolder(f"{folder}/runs/r"), Holder.of(os.getpid())
+    save_holder(storage, run.lease, replace(holder, host="elsewhere", at=0.0))
+    written = storage.modified(run.lease)
+    assert written
+    assert holder_of(storage, run) is not None
+    for later, is_held in ((SILENT_SECONDS - 5, True), (SILENT_SECONDS + 5, False)):
+        monkeypatch.setattr("tasks.lease.now_at", lambda *_, by=later: written + by)
+        assert (holder_of(storage, run) is not None) is is_held
+    assert [each.path for each in storage.list(run.path)] == [run.lease]
+
+
+@pytest.mark.parametrize("lacks", ["write", "modified"])
+def test_where_a_storage_says_no_time_machines_clocks_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacks: str
+) -> None:
+    """As to whoever may only read there, and on filesystems that keep no times."""
+    storage, folder = open_storage(str(tmp_path))
+    run, holder = RunFolder(f"{folder}/runs/r"), replace(Holder.of(os.getpid()), host="elsewhere")
+    driver = f"{run.path}/attempts/1/driver.json"
+    for seconds, is_held in ((5, True), (SILENT_SECONDS + 5, False)):
+        at = time.time() - seconds
+        for file in (run.lease, driver):
+            save_holder(storage, file, replace(holder, at=at))
+            age(file, seconds)
+        with monkeypatch.context() as then:
+            refused = OSError("read only") if lacks == "write" else None
+            then.setattr(storage, lacks, Mock(side_effect=refused, return_value=None))
+            assert (holder_of(storage, run) is not None) is is_held
 
 
 def job_in(folder: Path) -> Any:
@@ -125,12 +186,14 @@ def test_what_other_versions_have_noted_is_read(tmp_path: Path) -> None:
 def test_a_driver_elsewhere_is_at_work_as_long_as_it_says_so(tmp_path: Path) -> None:
     storage, folder = open_storage(str(tmp_path))
     run = RunFolder(f"{folder}/runs/r")
-    begun = replace(Holder.of(os.getpid()), host="elsewhere", at=time.time() - 3600)
+    begun = replace(Holder.of(os.getpid()), host="elsewhere")
     attempt = f"{run.path}/attempts/1"
     save_holder(storage, f"{attempt}/driver.json", begun)
+    age(f"{attempt}/driver.json", 3600)
+    assert holder_of(storage, run) is None
     for ago, is_held in ((5, True), (SILENT_SECONDS + 5, False)):
-        progress = json.dumps({"at": time.time() - ago}).encode()
-        storage.write(f"{attempt}/progress.json", progress)
+        storage.write(f"{attempt}/progress.json", json.dumps({"at": time.time()}).encode())
+        age(f"{attempt}/progress.json", ago)
         assert (holder_of(storage, run) is not None) is is_held
 
 

@@ -176,8 +176,10 @@ def test_who_is_about_to_make_another_attempt_or_to_publish_is_told_to_do_neithe
 def test_nobody_waits_for_the_next_attempt_of_a_run_whose_process_is_gone(job: Job) -> None:
     planned = make_plan(job.spec)
     job.storage.write(job.result_file, b'{"state": "failed"}')
-    gone = replace(Holder.of(os.getpid()), host="elsewhere", at=0.0)
-    save_holder(planned.storage, planned.run.lease, gone)
+    save_holder(
+        planned.storage, planned.run.lease, replace(Holder.of(os.getpid()), host="elsewhere")
+    )
+    os.utime(planned.run.lease, (1, 1))
     assert tell_to_stop(job.spec).ended == []
     assert not Path(job.stopped_file).exists()
 

@@ -29,7 +29,8 @@ class LocalJob:
 
     job: Job
     holder: Holder
-    is_alive: Callable[[], bool]
+    is_alive: Callable[[], bool | None]
+    """None where nobody can say, as of one on another machine: what it writes shows that."""
 
     @property
     def where(self) -> str:
@@ -60,13 +61,13 @@ class LocalJob:
                 psutil.wait_procs([process], timeout=WORD_SECONDS)
 
     def leave(self) -> None:
-        """Say that nobody follows it any more, and wait until it has found that."""
+        """Say that nobody follows it any more, and give it time to find that."""
         if has_result(self.job):
             return
         with suppress(OSError):  # then it ends when it has had no sign for long enough
             leave_sign(self.job, has_left=True)
         until = time.monotonic() + WORD_SECONDS
-        while self.is_alive() and not has_result(self.job) and time.monotonic() < until:
+        while not has_result(self.job) and time.monotonic() < until:
             time.sleep(RESULT_EVERY_SECONDS)
 
 
@@ -98,7 +99,7 @@ class Local:
         holder = load_holder(job.storage, path)
         if holder is None or not is_at_work(job.storage, path, holder):
             return None
-        return LocalJob(job, holder, lambda: is_at_work(job.storage, path, holder))
+        return LocalJob(job, holder, lambda: holder.is_alive() if holder.is_here else None)
 
     def was_started(self, job: Job) -> bool:
         """Whether a driver has been started."""

@@ -1,7 +1,6 @@
 """What fsspec says of objects, and a disk itself: which there are, their identity, size and age."""
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -107,12 +106,12 @@ def modified(info: Info) -> int | str:
     return str(next((info[name] for name in names if info.get(name)), ""))
 
 
-def modified_seconds(info: Info) -> float:
-    """When an object was written, in seconds since the epoch; just now where nobody knows."""
+def modified_seconds(info: Info) -> float | None:
+    """When an object was written, in seconds since the epoch; None where nobody knows."""
     names = ("mtime", "LastModified", "last_modified", "updated")
     when = next((info[name] for name in names if info.get(name)), None)
     if isinstance(when, str):
         when = datetime.fromisoformat(when)
     if isinstance(when, datetime):
         return when.timestamp()
-    return time.time() if when is None else float(when)
+    return None if when is None else float(when)

@@ -6,7 +6,9 @@ absent. Deleting or moving what is not there is not an error, so that every call
 
 import json
 import os
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from copy import deepcopy
 from operator import attrgetter
 from typing import IO, Any, Protocol
@@ -158,16 +160,27 @@ class FsspecStorage:
 
     @as_oserror()
     def list_with_ages(self, folder: str) -> dict[str, Lying]:
-        """All objects below `folder`, half-written ones too, and when they were written."""
+        """All objects below `folder`, half-written ones too, and when they were written.
+
+        Of what nobody knows that of, it was just now.
+        """
         self.filesystem.invalidate_cache()
         try:
             found = {
-                info["name"]: Lying(int(info["size"] or 0), modified_seconds(info))
+                info["name"]: Lying(int(info["size"] or 0), modified_seconds(info) or time.time())
                 for info in self.find(folder)
             }
         except FileNotFoundError:
             return {}
         return dict(sorted(found.items()))
+
+    @as_oserror()
+    def modified(self, path: str) -> float | None:
+        """When an object was written, by this storage's clock; None where nobody knows."""
+        self.filesystem.invalidate_cache()
+        with suppress(FileNotFoundError):
+            return modified_seconds(self.filesystem.info(path))
+        return None
 
     @as_oserror()
     def stat(self, path: str) -> Stat | None:

@@ -420,9 +420,10 @@ def test_status_tells_of_a_run_whose_job_no_cluster_knows(
     """An inline one is in its own process, and before and after its jobs a run has none."""
     file = write_spec(numbers.parent)
     planned = make_plan(load_at(file, None, None))
-    for at, told in ((time.time(), 1), (0.0, 0)):
-        elsewhere = replace(Holder.of(os.getpid()), host="elsewhere", at=at)
+    for at, told in ((time.time(), 1), (1.0, 0)):
+        elsewhere = replace(Holder.of(os.getpid()), host="elsewhere")
         save_holder(planned.storage, planned.run.lease, elsewhere)
+        os.utime(planned.run.lease, (at, at))
         assert call(monkeypatch, "status", str(file), "--json") == 0
         one = {"run_id": planned.run.run_id, "at_work_in": f"process {os.getpid()} on elsewhere"}
         said = json.loads(capsys.readouterr().out)
