@@ -1,7 +1,6 @@
 """Finds what nobody needs any more at an output, and removes it on request."""
 
 import json
-import time
 from collections.abc import Iterator
 from itertools import chain
 
@@ -30,7 +29,7 @@ def find_orphans(spec: BatchInferenceSpec) -> list[Orphan]:
     if seen.version == 0:
         refuse_unknown(storage, output, ledger)
     refuse_older(storage, output, ledger, seen)
-    folders = Folders(storage, output, seen, time.time())
+    folders = Folders(storage, output, seen)
     paths = [stat.path for stat in storage.list(output.runs)]
     below = (path.removeprefix(f"{output.runs}/").partition("/") for path in paths)
     runs = sorted({run_id for run_id, is_folder, _ in below if is_folder})  # and no .DS_Store

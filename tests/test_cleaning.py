@@ -166,6 +166,20 @@ def test_of_an_output_whose_ledger_is_lost_or_an_old_one_no_run_is_given_up(
     assert f"{output.run('run-k2').staging}/unnamed" in found(spec)
 
 
+def test_nothing_is_old_since_this_machines_clock_is_ahead(
+    spec: BatchInferenceSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = unpublished(spec, "run-a", 0)
+    staged = f"{run.staging}/unnamed"
+    put(staged, is_new=True)
+    now = time.time
+    with monkeypatch.context() as then:
+        then.setattr(time, "time", lambda: now() + 3 * OLD_SECONDS)
+        assert found(spec) == set()
+    put(staged)
+    assert found(spec) == {staged}
+
+
 def test_a_preview_that_was_killed_is_cleared_away(spec: BatchInferenceSpec) -> None:
     left = put(f"{spec.sink.path}.state/previews/p1.state/runs/r/staging/x")
     kept = put(f"{spec.sink.path}.state/prepared/key/runs/r/staging/x")

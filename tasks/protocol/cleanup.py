@@ -16,6 +16,7 @@ from tasks.protocol.local_files import is_half_written
 from tasks.protocol.object_stat import Lying
 from tasks.protocol.records import load_records
 from tasks.protocol.storage import FsspecStorage
+from tasks.protocol.storage_clock import now_at
 
 OLD_SECONDS = 24 * 3600.0
 
@@ -33,13 +34,16 @@ class Orphan:
 
 @dataclass(frozen=True)
 class Folders:
-    """What lies where, at a time."""
+    """What lies where."""
 
     storage: FsspecStorage
     output: OutputFolder
     seen: Snapshot
-    now: float
-    """Seconds since the epoch."""
+
+    @cached_property
+    def now(self) -> float:
+        """Seconds since the epoch, by the clock that says when files were written."""
+        return now_at(self.storage, self.output.ledger)
 
     def orphan(self, path: str, lying: Lying, why: str) -> Orphan:
         """An object as an orphan."""
@@ -48,8 +52,7 @@ class Folders:
     def old(self, folder: str) -> dict[str, Lying]:
         """What lies below a folder and has not been touched for a day."""
         found = self.storage.list_with_ages(folder)
-        limit = self.now - OLD_SECONDS
-        return {path: lying for path, lying in found.items() if lying.modified < limit}
+        return {p: lying for p, lying in found.items() if lying.modified < self.now - OLD_SECONDS}
 
     def is_asleep(self, run: RunFolder) -> bool:
         """Whether nothing of a run has been touched for a day."""
