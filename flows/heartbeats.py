@@ -1,18 +1,23 @@
 """Signs of life of a flow run, by which a server's automations know that its process is there.
 
 Prefect sends one every three minutes, or as often as a setting of each process says. A run that is
-well would be taken for dead where that is not what the automations go by.
+well would be taken for dead where that is not what the automations go by. So would one on a machine
+whose clock is behind: they count from the time that a sign names.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from threading import Event, Thread
 
+from prefect.client.orchestration import get_client
 from prefect.context import FlowRunContext
 from prefect.events import emit_event
 
 from flows.lost_worker import outlive_worker
+from flows.server_away import without_retries
 
 HEARTBEAT = "prefect.flow-run.heartbeat"
 """Prefect's own name of them."""
@@ -39,9 +44,12 @@ def heartbeats() -> Iterator[None]:
     over = Event()
 
     def tell() -> None:
+        ahead = timedelta()
         while not over.is_set():
             with suppress(Exception):  # the server may be away: the next one counts
-                emit_event(HEARTBEAT, run, related=[its_flow])
+                ahead = time_at_server() - datetime.now(UTC)
+            with suppress(Exception):
+                emit_event(HEARTBEAT, run, datetime.now(UTC) + ahead, related=[its_flow])
             over.wait(EVERY_SECONDS)
 
     # Prefect knows by the context which server it is.
@@ -50,3 +58,9 @@ def heartbeats() -> Iterator[None]:
         yield
     finally:
         over.set()
+
+
+def time_at_server() -> datetime:
+    """The time by the server's clock, to some seconds."""
+    with get_client(sync_client=True) as client, without_retries():
+        return parsedate_to_datetime(client.hello().headers["date"])

@@ -1,7 +1,7 @@
 """A server hears of a run that its process lives, with nothing set, until the run has ended."""
 
 import time
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -35,9 +35,20 @@ def heard(run: str) -> list[dict[str, Any]]:
     return events
 
 
+@pytest.mark.parametrize("ahead", [-600, 600])
 @pytest.mark.usefixtures("prefect_server")
-def test_signs_of_life_come_until_the_run_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signs_of_life_come_until_the_run_has_ended(
+    monkeypatch: pytest.MonkeyPatch, ahead: float
+) -> None:
+    """By the server's clock: it takes a run for dead whose last one was long ago on that."""
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> "Clock":
+            return super().now(tz) + timedelta(seconds=ahead)
+
     monkeypatch.setattr(heartbeats, "EVERY_SECONDS", 0.1)
+    monkeypatch.setattr(heartbeats, "datetime", Clock)
 
     @flow
     def living() -> str:
@@ -52,8 +63,11 @@ def test_signs_of_life_come_until_the_run_has_ended(monkeypatch: pytest.MonkeyPa
     told = heard(run)
     with get_client(sync_client=True) as client:
         ended = client.read_flow_run(UUID(run))
+    assert ended.start_time
     assert ended.end_time
-    assert max(datetime.fromisoformat(each["occurred"]) for each in told) < ended.end_time
+    times = [datetime.fromisoformat(each["occurred"]) for each in told]
+    assert ended.start_time - timedelta(seconds=60) < min(times)  # what it says may be seconds old
+    assert max(times) < ended.end_time
     named = {"prefect.resource.role": "flow", "prefect.resource.name": "living"}
     assert named | {"prefect.resource.id": f"prefect.flow.{ended.flow_id}"} in told[0]["related"]
 
