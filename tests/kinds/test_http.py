@@ -2,8 +2,10 @@
 
 import time
 from collections.abc import Callable, Iterator
+from email.utils import formatdate
 from typing import Any
 
+import httpx
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -13,6 +15,7 @@ from tasks.errors import InvalidSpec, Unreachable
 from tasks.fake_model import faked
 from tasks.kinds.models import HttpModel
 from tasks.kinds.models.llm import endpoint
+from tasks.kinds.models.llm.reply_outcomes import seconds_to_wait
 from tasks.kinds.models.model import Placement
 from tasks.protocol.batch import ROW
 from tasks.ray_job.blame import call_with_blame
@@ -457,6 +460,20 @@ def test_a_server_that_names_no_time_is_not_asked_again_at_once(
     )
     asked(server, ["a"])
     assert server.times[-1] - server.times[0] > 0.3  # half of 10 to 320 ms
+
+
+@pytest.mark.parametrize("ahead", [-3600, 0, 3600])
+def test_a_date_to_ask_again_at_is_by_the_servers_clock(
+    monkeypatch: pytest.MonkeyPatch, ahead: float
+) -> None:
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + ahead)
+    said = {"Retry-After": formatdate(now + 20, usegmt=True), "Date": formatdate(now, usegmt=True)}
+    assert seconds_to_wait(httpx.Response(503, headers=said)) == 20
+    del said["Date"]
+    assert seconds_to_wait(httpx.Response(503, headers=said)) == pytest.approx(
+        max(0, 20 - ahead), abs=1
+    )
 
 
 def test_a_wait_of_an_hour_is_not_waited_for(server: LlmServer) -> None:

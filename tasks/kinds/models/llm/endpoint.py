@@ -202,7 +202,7 @@ class Endpoint:
     def backoff(self, tries: int, error: TryAgain) -> float:
         """How long to wait, in seconds; all requests wait where the server says how long.
 
-        Longer each time; no time at all, as of a date that has passed by our clock, says nothing.
+        Longer each time; no time at all, as of a date that has passed, says nothing.
         """
         longest = min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2 ** (tries - 1))
         own = random.uniform(longest / 2, longest)

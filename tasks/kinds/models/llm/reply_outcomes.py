@@ -142,14 +142,20 @@ def code_of(response: "httpx.Response") -> str:
 
 
 def seconds_to_wait(response: "httpx.Response") -> float | None:
-    """What Retry-After says: seconds, or a date."""
+    """What Retry-After says: seconds, or a date, which is by the server's clock and not by ours."""
     given = response.headers.get("retry-after", "")
     try:
         return max(0.0, float(given))
     except ValueError:
         pass
+    until = seconds_of(given)
+    now = seconds_of(response.headers.get("date", ""))
+    return None if until is None else max(0.0, until - (time.time() if now is None else now))
+
+
+def seconds_of(date: str) -> float | None:
+    """A header's date in seconds since the epoch; None where it is none."""
     try:
-        date = email.utils.parsedate_to_datetime(given)
+        return email.utils.parsedate_to_datetime(date).timestamp()
     except ValueError:
         return None
-    return max(0.0, date.timestamp() - time.time())
