@@ -257,10 +257,11 @@ def planned_anew(planned: PlannedRun) -> PlannedRun:
     """
     if isinstance(planned, SampledRun):
         raise InputChanged("an input has changed while it was read: verify again")
+    own = planned.main if isinstance(planned, MaterializingRun) else planned
+    anew = replace(plan_run(own.spec, own.options), attempts_before=own.attempts_before)
     if not isinstance(planned, MaterializingRun):
-        return plan_run(planned.spec, planned.options)
-    main = plan_run(planned.main.spec, planned.main.options)
-    return plan_materializing_run(main) or replace(planned, main=main)
+        return anew
+    return plan_materializing_run(anew) or replace(planned, main=anew)
 
 
 def run_stages(attempt: Attempt, deadline: Deadline) -> None:

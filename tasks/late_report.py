@@ -80,6 +80,7 @@ def make_up(planned: PlannedRun, seen: Snapshot, run: RunFolder) -> str | None:
         options=RunOptions(**header["call"], scheduled_time=time and datetime.fromisoformat(time)),
         replaces=seen.base == version,
         rows_before=0,
+        attempts_before=0,
         notes=[],
     )
     evidence = look_back(past, header["created"])

@@ -95,6 +95,7 @@ def plan_materializing_run(main: PlannedRun) -> MaterializingRun | None:
         ),
         replaces=False,
         rows_before=rows_settled(storage, run, plan, takes_new_columns=False),
+        attempts_before=0,
         notes=[],
         main=main,
     )

@@ -47,6 +47,8 @@ class PlannedRun(AtOutput):
     """Whether it makes a complete new version."""
     rows_before: int
     """Rows that earlier attempts had settled when this run was planned."""
+    attempts_before: int
+    """How many there were when this call began: what they did is not the call's."""
     notes: list[str]
     """What whoever runs it should know of what is published already."""
 
@@ -174,6 +176,7 @@ def find_plan(spec: BatchInferenceSpec, options: RunOptions, *, save: bool) -> P
         notes = notes_of(call) if len(plan.shards) or not options.redrive else []
         grows = spec.sink.takes_new_columns
         rows_before = rows_settled(call.storage, run, plan, takes_new_columns=grows)
+        attempts_before = len(call.storage.folders(f"{run.path}/attempts"))
     return PlannedRun(
         spec=spec,
         run_key=run_key,
@@ -184,6 +187,7 @@ def find_plan(spec: BatchInferenceSpec, options: RunOptions, *, save: bool) -> P
         options=replace(options, restart=False),
         replaces=call.replaces,
         rows_before=rows_before,
+        attempts_before=attempts_before,
         notes=notes,
     )
 

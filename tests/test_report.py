@@ -168,8 +168,8 @@ def test_failed_run_says_what_is_settled_and_the_next_one_resumes(folder: Path) 
 
 def test_seconds_are_of_this_call_alone(folder: Path) -> None:
     """A run whose rows were all there when it was called had nothing left but to publish."""
+    run_attempt(make_plan(classify_spec(folder)))
     planned = make_plan(classify_spec(folder))
-    run_attempt(planned)
     time.sleep(0.01)
     report = report_run(planned, time.time(), publish_planned(planned), 0)
     assert report.seconds["startup"] is None
@@ -185,11 +185,12 @@ def test_start_up_is_no_less_for_what_a_first_job_did_later() -> None:
         SimpleNamespace(started=100.0, seconds=10.0),
         SimpleNamespace(started=130.0, seconds=20),
     ]
-    records = [SimpleNamespace(inferred_at=span) for span in ((112.0, 115.0), (152.0, 160.0))]
+    spans = {1: (112.0, 115.0), 2: (152.0, 160.0)}
+    records = [SimpleNamespace(attempt=at, inferred_at=spans[at]) for at in spans]
     evidence: Any = SimpleNamespace(
+        planned=SimpleNamespace(attempts_before=0),
         started=100.0,
         own_records=records,
-        attempts=[SimpleNamespace(started=111.0), SimpleNamespace(started=151.0)],
         first_job=SimpleNamespace(attempts=kept),
     )
     assert measure_seconds(evidence, 61.0) == {"total": 61.0, "startup": 2.0, "steady": 11.0}
@@ -197,8 +198,8 @@ def test_start_up_is_no_less_for_what_a_first_job_did_later() -> None:
 
 def test_a_call_that_came_when_the_model_was_done_has_no_speed(folder: Path) -> None:
     """It has followed a job, whose last record was made in its time; it took less than none."""
+    run_attempt(make_plan(classify_spec(folder)))
     planned = make_plan(classify_spec(folder))
-    run_attempt(planned)
     spans = [(each.inferred_at, each) for each in planned.accepted().records]
     (_, done), last = [(span, each) for span, each in spans if span][-1]
     called = (done + record_time(last)) / 2
@@ -207,6 +208,27 @@ def test_a_call_that_came_when_the_model_was_done_has_no_speed(folder: Path) -> 
     assert report.rows_per_second is None
     assert report.resumed_rows == 150
     assert report.manifest
+
+
+@pytest.mark.parametrize("by", [-300, 300])
+@pytest.mark.parametrize("who", ["protocol.records", "ray_job.stage_adapter", "ray_job.counts"])
+def test_clocks_that_differ_make_no_row_another_calls_and_none_redone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, who: str, by: int
+) -> None:
+    """Of who writes, who predicts and who counts: machines of their own on a cluster."""
+    off = SimpleNamespace(**vars(time))
+    off.time, off.time_ns = lambda: time.time() + by, lambda: time.time_ns() + by * 10**9
+    monkeypatch.setattr(f"tasks.{who}.time", off)
+    _, report = run_spec(classify_spec(folder))
+    assert (report.resumed_rows, report.redone_rows) == (0, 0)
+    total, startup, steady = (report.seconds[name] for name in ("total", "startup", "steady"))
+    assert total
+    assert steady
+    assert startup is not None
+    assert startup >= 0
+    assert startup + steady <= total + 0.002  # all are rounded
+    assert report.rows_per_second == pytest.approx(200 / steady, rel=0.01)
+    assert report.bottleneck
 
 
 def test_rows_of_a_skipped_record_count_as_redone(folder: Path) -> None:
@@ -313,8 +335,9 @@ def test_who_did_a_part_of_the_rows_is_judged_as_such(
         spec = classify_spec(folder, {"bad": [7]}, errors={"max_rejected_fraction": 1})
         planned = make_plan(spec, options)
         run_attempt(planned)
-        started = time.time() if rest else begun
-        report_run(planned, started, publish_planned(planned), 1)
+        if rest:
+            planned, begun = make_plan(spec, options), time.time()
+        report_run(planned, begun, publish_planned(planned), 1)
 
     run(RunOptions())
     (folder / "in" / "4.parquet").write_bytes((folder / "in" / "3.parquet").read_bytes())

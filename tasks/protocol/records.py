@@ -66,6 +66,8 @@ class Record:
     ends: EndRuns = EndRuns()
     seconds: dict[str, float] = field(default_factory=dict)
     inferred_at: tuple[float, float] | None = None
+    attempt: int = 0
+    """Whose job made it; no matter what it covers, and 0 where nobody has said so."""
 
     @property
     def rejected(self) -> IdRuns:
@@ -93,6 +95,7 @@ def store(
     plan: str,
     batch: RowBatch,
     encode: Callable[[RowBatch], Encoded],
+    attempt: int = 0,
 ) -> Record:
     """Store a batch: files first, then the record that makes them exist."""
     started = time.monotonic()
@@ -112,6 +115,7 @@ def store(
         ends=EndRuns.of(batch.ends),
         seconds=seconds,
         inferred_at=batch.inferred_at,
+        attempt=attempt,
     )
     storage.write(f"{run.records}/{record.name}.json", to_json(record))
     return record
@@ -164,6 +168,7 @@ def to_json(record: Record) -> bytes:
             "ends": record.ends.as_json(),
             "seconds": {stage: round(spent, 6) for stage, spent in record.seconds.items()},
             "inferred_at": record.inferred_at,
+            "attempt": record.attempt,
         },
         separators=(",", ":"),
     ).encode()
@@ -184,6 +189,7 @@ def from_json(data: bytes) -> Record:
         ends=EndRuns.of_json(raw["ends"]),
         seconds={sys.intern(stage): spent for stage, spent in raw["seconds"].items()},
         inferred_at=(span[0], span[1]) if span else None,
+        attempt=raw.get("attempt", 0),
     )
 
 

@@ -86,7 +86,7 @@ def write_batches(job: Job, batches: list[RowBatch]) -> Record:
     batch = batches[0]
     try:
         batch = merge(in_pinned_schema(job, batches))
-        return store(job.storage, job.run, job.plan, batch, partial(encode, job))
+        return store(job.storage, job.run, job.plan, batch, partial(encode, job), job.attempt)
     except InvalidSpec:
         raise  # no row is to blame
     except BatchInferenceError as error:

@@ -93,7 +93,7 @@ class Evidence:
     @property
     def own_attempts(self) -> list[PastAttempt]:
         """Attempts of this call; the last one where it only followed what another has begun."""
-        begun = [each for each in self.attempts if (each.started or 0.0) >= self.started]
+        begun = [each for each in self.attempts if each.number > self.planned.attempts_before]
         return begun or self.attempts[-1:]
 
     @cached_property
@@ -124,7 +124,13 @@ class Evidence:
         return asked_for_part or self.resumed_rows > 0
 
     def is_earlier(self, record: Record) -> bool:
-        """Whether a record was there before this call."""
+        """Whether a record was there before this call.
+
+        Clocks are asked of the last attempt before it alone, whose job the call may have followed:
+        each machine has its own, and it may jump.
+        """
+        if record.attempt != self.planned.attempts_before:
+            return record.attempt < self.planned.attempts_before
         return record_time(record) < self.started
 
     @cached_property

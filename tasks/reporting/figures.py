@@ -1,13 +1,12 @@
 """The run in figures: seconds, what each stage did, rows done twice."""
 
-from bisect import bisect_right
 from collections import Counter
 from typing import Any
 
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.stage_functions import has_preprocessing
 from tasks.record_coverage import count_rows
-from tasks.reporting.evidence import Evidence, PastAttempt, record_time
+from tasks.reporting.evidence import Evidence, PastAttempt
 from tasks.reporting.timings import Timings
 from tasks.spec import BatchInferenceSpec
 
@@ -24,26 +23,29 @@ def measure_seconds(evidence: Evidence, total: float) -> Seconds:
     attempts: between them nothing ran. All three are of this call alone, so that they compare.
     """
     spans = own_spans(evidence)
-    first = min((begun for begun, _ in spans), default=None)
-    return {
-        "total": round(total, 3),
-        "startup": None if first is None else round(startup_seconds(evidence, first), 3),
-        "steady": round(steady_seconds(evidence, spans), 3) if spans else None,
-    }
+    if not spans:
+        return {"total": round(total, 3), "startup": None, "steady": None}
+    first = min(begun for _, begun, _ in spans)
+    steady = steady_seconds(spans)
+    startup = startup_seconds(evidence, first, max(0.0, total - steady))
+    return {"total": round(total, 3), "startup": round(startup, 3), "steady": round(steady, 3)}
 
 
-def startup_seconds(evidence: Evidence, first: float) -> float:
+def startup_seconds(evidence: Evidence, first: float, most: float) -> float:
     """Until the model's first row, less what the first job of a cut run had done rows by then.
 
     It may work again later, as where what it has kept is gone.
 
     Args:
         evidence: of the run.
-        first: when the model took its first row.
+        first: when the model took its first row, on the clock of its machine.
+        most: what is left of the call's time. Where the start does not fit in there, clocks
+            differ, and all of it counts.
     """
     before = [each for each in evidence.first_job.attempts if (each.started or 0.0) < first]
     kept = sum(each.seconds for each in before if is_own(evidence, each))
-    return first - evidence.started - kept
+    startup = first - evidence.started - kept
+    return startup if 0 <= startup <= most else max(0.0, most - kept)
 
 
 def is_own(evidence: Evidence, attempt: PastAttempt) -> bool:
@@ -60,22 +62,25 @@ def written_per_second(evidence: Evidence, steady: float | None) -> float | None
     return round(rows / steady, 3) if steady else None
 
 
-def own_spans(evidence: Evidence) -> list[tuple[float, float]]:
-    """When the model was at work in this call; of a job that was there before, from the call on.
+def own_spans(evidence: Evidence) -> list[tuple[int, float, float]]:
+    """When the model was at work in this call, and in which attempt's job.
 
-    What it had done before, and only the records were made since, took none of the call's time.
+    Of a job that was there before from the call on: what it had done before, and only the records
+    were made since, took none of the call's time.
     """
-    spans = [record.inferred_at for record in evidence.own_records if record.inferred_at]
-    since = evidence.started
-    return [(max(begun, since), ended) for begun, ended in spans if ended > since]
+    own = [(each.attempt, *each.inferred_at) for each in evidence.own_records if each.inferred_at]
+    before, since = evidence.planned.attempts_before, evidence.started
+    return [
+        (attempt, begun if attempt > before else max(begun, since), ended)
+        for attempt, begun, ended in own
+        if attempt > before or ended > since
+    ]
 
 
-def steady_seconds(evidence: Evidence, spans: list[tuple[float, float]]) -> float:
+def steady_seconds(spans: list[tuple[int, float, float]]) -> float:
     """From the first to the last moment of each attempt, summed."""
-    begins = sorted(each.started for each in evidence.attempts if each.started is not None)
     bounds: dict[int, tuple[float, float]] = {}
-    for begun, ended in spans:
-        attempt = bisect_right(begins, begun)
+    for attempt, begun, ended in spans:
         first, last = bounds.get(attempt, (begun, ended))
         bounds[attempt] = (min(first, begun), max(last, ended))
     return sum(last - first for first, last in bounds.values())
@@ -178,13 +183,10 @@ def count_redone(evidence: Evidence, stages: StageRows) -> int:
     A killed job's last word is up to two seconds old: where its records know of more rows, they
     count.
     """
-    attempts = [each for each in evidence.attempts if each.started is not None]
-    begins = [each.started or 0.0 for each in attempts]
+    told = Counter({each.number: each.rows("infer") for each in evidence.attempts})
     recorded: Counter[int] = Counter()
     for record in evidence.records:
-        recorded[bisect_right(begins, record_time(record))] += sum(f.rows for f in record.files)
-    left = recorded[0] + sum(
-        max(attempt.rows("infer"), recorded[at]) for at, attempt in enumerate(attempts, 1)
-    )
+        recorded[record.attempt] += sum(file.rows for file in record.files)
+    left = (told | recorded).total()  # of each attempt the greater one
     infer = stages["infer"]
     return max(0, left - stages["write"]["rows"] - infer["rejected"] - infer["filtered"])

@@ -249,5 +249,6 @@ def plan_trial(
         options=options,
         replaces=False,
         rows_before=0,
+        attempts_before=0,
         notes=[],
     )
