@@ -1,7 +1,10 @@
 """What an Iceberg table's history says to those who follow it, and how long it is to be read."""
 
+import time
+
 import pytest
 
+from tasks.errors import StaleTable
 from tasks.kinds.tables.iceberg_output import IcebergOutput
 from tests.tables.bench import TableBench, rows_of
 from tests.tables.readers import rows_in
@@ -40,3 +43,18 @@ def test_manifests_of_many_nights_become_few(bench: TableBench) -> None:
     assert rows_in(bench) == rows_of({"first": "v1", **NIGHTS})
     bench.run("changed", {"3": "v2"})
     assert rows_in(bench) == rows_of({"first": "v1", **NIGHTS, "3": "v2"})
+
+
+def test_no_change_goes_back_in_time(bench: TableBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark and others read no table of which pyiceberg has written that."""
+    monkeypatch.setattr("tasks.protocol.table.COMMIT_ATTEMPTS", 2)
+    now = time.time
+    with monkeypatch.context() as ahead:
+        ahead.setattr(time, "time", lambda: now() + 300)
+        bench.run("k1", {"a": "v1"})
+    with pytest.raises(StaleTable, match=r"was last changed (299|300) s from now, .* clocks"):
+        bench.run("k2", {"b": "v1"})
+    assert rows_in(bench) == rows_of({"a": "v1"})
+    monkeypatch.setattr(time, "time", lambda: now() + 250)
+    bench.run("k3", {"c": "v1"})
+    assert rows_in(bench) == rows_of({"a": "v1", "b": "v1", "c": "v1"})

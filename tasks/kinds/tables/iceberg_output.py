@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 from collections.abc import Iterator, Set
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ from tasks.protocol.table import VERSIONS_LOOKED_BACK, TableChange, TableState
 HADOOPS_S3 = re.compile("^s3[an]://")
 APPLIED = "prefect-ray-data.applied."
 """A property of the table for each ledger: properties outlive the snapshots that are expired."""
+MOST_BEHIND_SECONDS = 60.0
+"""A change may be so much earlier than the one before it, for other engines to read the table."""
 MERGED = {"commit.manifest-merge.enabled": "true"}
 """Iceberg's own default, which pyiceberg has not: else each look reads a manifest of each night."""
 
@@ -184,6 +187,7 @@ class IcebergOutput:
         """Commit to the table as it was loaded; files' statistics come from their footers."""
         from pyiceberg.table import TableProperties
 
+        refuse_step_back(table, self.place)
         # In this process only: a retry of pyiceberg's would not look whether another publisher of
         # the same entry was faster.
         table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
@@ -219,6 +223,23 @@ class IcebergOutput:
                 for file in gone:
                     files.delete_data_file(file)
         transaction.commit_transaction()
+
+
+def refuse_step_back(table: Any, place: str) -> None:
+    """Refuse a commit that would be earlier than the one before it, which pyiceberg lets pass.
+
+    Other engines, as Spark, would read nothing of the table any more.
+
+    Raises:
+        StaleTable: this machine's clock is behind that of whoever changed the table last.
+    """
+    behind = table.metadata.last_updated_ms / 1000 - time.time()
+    if behind > MOST_BEHIND_SECONDS:
+        raise StaleTable(
+            f"by this machine's clock {place} was last changed {behind:.0f} s from now, and "
+            "engines read no table whose changes go back in time: set the clocks of all machines, "
+            "as by NTP, then run again to publish"
+        )
 
 
 @contextmanager
