@@ -7,6 +7,7 @@ import sys
 import tempfile
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 from unittest.mock import patch
@@ -19,7 +20,7 @@ from tasks.clusters.driver import driver_environment, end, launch, log_file, own
 from tasks.clusters.local import Local
 from tasks.clusters.ray_jobs import runtime_env
 from tasks.errors import InvalidSpec, Unreachable
-from tasks.lease import Holder
+from tasks.lease import Holder, save_holder
 from tasks.machine import GIB
 from tasks.plan import make_plan
 from tasks.ray_job import __main__ as driver
@@ -153,6 +154,18 @@ def test_a_driver_that_could_not_be_noted_is_ended(
         with pytest.raises(Unreachable, match=r"did not take .*driver\.json .*503 Slow Down"):
             Local().start(job)
         assert not psutil.pid_exists(waits.pid)
+
+
+def test_of_a_driver_elsewhere_only_what_it_writes_tells_that_it_lives(tmp_path: Path) -> None:
+    """Whoever follows it has a clock of their own for that, and its machine's may be off."""
+    planned = make_plan(spec_of(make_inputs(tmp_path / "in")))
+    job = new_job(planned, left_to_do(planned, tried=False), 1)
+    for host, is_alive in ((None, True), ("elsewhere", None)):
+        own = Holder.of(os.getpid())
+        save_holder(job.storage, local.driver_file(job), replace(own, host=host or own.host))
+        found = Local().attach(job)
+        assert found
+        assert found.is_alive() is is_alive
 
 
 @pytest.mark.parametrize("made", ["a link", "open to all"])
