@@ -33,6 +33,8 @@ from tasks.kinds.sources import (
 from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.parquet import ParquetSource
 from tasks.protocol.storage import open_storage
+from tests.azure_server import Azure
+from tests.google_server import Google
 from tests.s3_server import S3
 from tests.storage_faults.faulty_s3 import Fault, faulty_s3
 
@@ -111,6 +113,34 @@ def test_a_bucket_is_made_by_no_write(s3: S3, tmp_path: Path) -> None:
     check_sink(new)
     with pytest.raises(InvalidSpec, match=r"^stages\.preprocess\.path: .* lies in the bucket"):
         check_sink(new, "s3://not-made/kept")
+
+
+def test_no_write_makes_a_bucket_of_other_stores_either(azure: Azure, google: Google) -> None:
+    for store, scheme in ((azure, "abfs"), (google, "gs")):
+        place = {"path": f"{scheme}://not-made/out", "storage_options": store.storage_options}
+        with pytest.raises(InvalidSpec, match=r"^sink\.path: .* in the bucket 'not-made', which"):
+            check_sink(ParquetSink(**place))
+        check_sink(ParquetSink(**{**place, "path": store.url("not/made/either")}))
+
+
+@pytest.mark.parametrize(
+    ("path", "extra"), [("gs://bucket/in", "google"), ("abfss://bucket/in", "azure")]
+)
+def test_a_store_whose_package_is_missing(
+    monkeypatch: pytest.MonkeyPatch, path: str, extra: str
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(
+        InvalidSpec, match=rf"source\.path: '{path}' needs .* 'prefect-ray-data\[{extra}\]', here"
+    ):
+        check_source(ParquetSource(path=path))
+
+
+def test_googles_store_has_one_name() -> None:
+    with pytest.raises(
+        InvalidSpec, match=r"sink\.path: .* cannot be opened: write gs://bucket/out"
+    ):
+        check_sink(ParquetSink(path="gcs://bucket/out"))
 
 
 @pytest.mark.s3
