@@ -30,7 +30,7 @@ def accepted_in(
     """What a run's records cover, less those whose files are gone: their rows are done again.
 
     So it is where the output was deleted under a job, which recorded what it had staged before;
-    and stores may delete what is old.
+    and stores may delete what is old. A file of another size is none: somebody has cut it short.
 
     Args:
         storage: of the output.

@@ -149,9 +149,11 @@ def load_records(storage: Storage, run: RunFolder) -> list[Record]:
 
 
 def with_files(storage: Storage, run: RunFolder, records: list[Record]) -> list[Record]:
-    """Records all of whose files are staged, in the same order."""
-    there = {stat.path.rpartition("/")[2] for stat in storage.list(run.staging)}
-    return [each for each in records if there.issuperset(file.name for file in each.staged)]
+    """Records all of whose files are staged, each as long as it was written, in the same order."""
+    sizes = {stat.path.rpartition("/")[2]: stat.size for stat in storage.list(run.staging)}
+    return [
+        each for each in records if all(sizes.get(file.name) == file.size for file in each.staged)
+    ]
 
 
 def to_json(record: Record) -> bytes:
