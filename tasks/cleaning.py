@@ -1,6 +1,5 @@
 """Finds what nobody needs any more at an output, and removes it on request."""
 
-import json
 from collections.abc import Iterator
 from itertools import chain
 
@@ -11,6 +10,7 @@ from tasks.protocol.cleanup import Folders, Orphan
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.local_files import is_half_written
 from tasks.ray_job.job import output_of
+from tasks.run_folder import read_header
 from tasks.spec import BatchInferenceSpec
 
 
@@ -44,7 +44,7 @@ def orphans_of(folders: Folders, run: RunFolder, paths: set[str]) -> Iterator[Or
         return folders.unpublished(run)
     if holder_of(folders.storage, run):
         return iter(())
-    header = json.loads(folders.storage.read(run.header)) if run.header in paths else None
+    header = read_header(folders.storage, run) if run.header in paths else None
     # Its key has the ledger version in it: what builds on an older one is planned anew.
     is_behind = header is not None and header["ledger_version"] != folders.seen.version
     if is_behind or run.abandoned in paths:

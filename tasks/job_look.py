@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tasks.clusters.running import RunningJob
-from tasks.protocol.storage import read_json
+from tasks.protocol.read_back import read_note
 from tasks.ray_job.follower_heartbeat import STOPPED
 from tasks.ray_job.job import Job
 
@@ -24,8 +24,8 @@ class Look:
     @classmethod
     def of(cls, job: Job) -> "Look":
         """What lies in the attempt's folder; the result first, since progress may be later."""
-        result = read_json(job.storage, job.result_file)
-        return cls(read_json(job.storage, job.progress_file), result)
+        result = read_note(job.storage, job.result_file)
+        return cls(read_note(job.storage, job.progress_file), result)
 
     @property
     def queued_for(self) -> str | None:

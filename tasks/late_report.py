@@ -10,10 +10,10 @@ from tasks.planning.new_inputs import published_paths
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import load_plan
-from tasks.protocol.storage import read_json
 from tasks.report import as_it_stands, leave_report, show_run
 from tasks.reporting.evidence import look_back
 from tasks.reporting.run_report import figures_of
+from tasks.run_folder import read_header
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
 
@@ -65,9 +65,10 @@ def make_up(planned: PlannedRun, seen: Snapshot, run: RunFolder) -> str | None:
     Returns:
         What to say of it; None where its files say too little, or the report failed again.
     """
-    header, plan = read_json(planned.storage, run.header), load_plan(planned.storage, run)
-    if header is None or plan is None:
+    plan = load_plan(planned.storage, run)
+    if plan is None or planned.storage.stat(run.header) is None:
         return None
+    header = read_header(planned.storage, run)
     version = max(seen.entries)
     entry, time = seen.entries[version], header["scheduled_time"]
     inputs = set(plan.shards["path"].to_pylist())

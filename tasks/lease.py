@@ -1,21 +1,24 @@
 """Who works on a run. A courtesy to people and to the next run; no safety rests on it."""
 
 import json
+import logging
 import os
 import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
 
 import psutil
 
 from tasks.protocol.layout import RunFolder
-from tasks.protocol.storage import FsspecStorage, read_json
+from tasks.protocol.read_back import read_note
+from tasks.protocol.storage import FsspecStorage
 from tasks.protocol.storage_clock import now_at
+
+logger = logging.getLogger(__name__)
 
 SILENT_SECONDS = 60.0
 """A process on another machine that has said nothing for so long counts as gone."""
@@ -118,12 +121,17 @@ def save_holder(storage: FsspecStorage, path: str, holder: Holder) -> None:
 
 
 def load_holder(storage: FsspecStorage, path: str) -> Holder | None:
-    """Who holds something, or None."""
-    found = read_json(storage, path)
+    """Who holds something, or None; nobody where a damaged file says so, which is logged."""
+    found = read_note(storage, path)
     if found is None:
         return None
-    known: dict[str, Any] = {each.name: found.get(each.name) for each in fields(Holder)}
-    return Holder(**{**known, "flow_runs": tuple(known["flow_runs"] or ())})
+    try:
+        host, pid = str(found["host"]), int(found["pid"])
+        started, at = float(found["started"]), float(found["at"])
+    except (LookupError, TypeError, ValueError) as error:
+        logger.warning("%s is damaged: it names no process (%r)", path, error)
+        return None
+    return Holder(host, pid, started, at, found.get("birth"), tuple(found.get("flow_runs") or ()))
 
 
 def holder_of(storage: FsspecStorage, run: RunFolder, *, or_own: bool = False) -> Holder | None:
@@ -170,7 +178,7 @@ def silent_seconds(storage: FsspecStorage, path: str, holder: Holder) -> float:
     at, files = holder.at, [path]
     if path.endswith("/driver.json"):
         progress = f"{os.path.dirname(path)}/progress.json"
-        at, files = (read_json(storage, progress) or {}).get("at", at), [*files, progress]
+        at, files = (read_note(storage, progress) or {}).get("at", at), [*files, progress]
     written = [each for each in map(storage.modified, files) if each is not None]
     if not written:  # a storage that keeps no times
         return time.time() - float(at)

@@ -1,6 +1,7 @@
 """Judge, audit, then commit: all rows or none."""
 
 import time
+from contextlib import suppress
 from typing import Any
 
 from tasks.errors import RowsMissing, RunStopped
@@ -12,7 +13,6 @@ from tasks.planning.reader_settings import reading_of
 from tasks.protocol.publication import Publication
 from tasks.protocol.publishing import publish
 from tasks.protocol.rewriting import as_they_are
-from tasks.protocol.storage import read_json
 from tasks.publishing.history import with_history
 from tasks.publishing.judging import pass_gates
 from tasks.publishing.rejections import check_budget
@@ -22,7 +22,7 @@ from tasks.ray_job.output_schema import find_pinned, pinned
 from tasks.ray_job.writing import QUARANTINE
 from tasks.record_coverage import count_rows
 from tasks.run import last_job
-from tasks.run_folder import pin_schema, published_schema
+from tasks.run_folder import pin_schema, published_schema, read_header
 
 
 def publish_planned(planned: PlannedRun) -> int:
@@ -127,7 +127,9 @@ def flow_runs_of(planned: PlannedRun) -> list[str]:
 
     That one may be started again, and is not to do once more what another has done for it.
     """
-    header = read_json(planned.storage, planned.run.header) or {}  # none without inputs
+    header: dict[str, Any] = {}
+    with suppress(FileNotFoundError):  # there is none without inputs
+        header = read_header(planned.storage, planned.run)
     return list(dict.fromkeys([*planned.options.flow_runs, *(header.get("flow_runs") or ())]))
 
 

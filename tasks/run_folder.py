@@ -10,6 +10,7 @@ from tasks.kinds.gates.gate import check_columns
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan, path_in_force, path_of, read_plan, save_plan
+from tasks.protocol.read_back import json_object, read_back
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.new_columns import extends
 from tasks.ray_job.output_schema import (
@@ -20,6 +21,14 @@ from tasks.ray_job.output_schema import (
     read_schema,
 )
 from tasks.spec import BatchInferenceSpec
+
+HEADER = ("run_key", "run_id", "ledger_version", "call", "spec")
+"""What each header says, of whatever release."""
+OF_UNPUBLISHED = (
+    "Put it back from a copy; or delete it and run again, which goes on with what the run has "
+    "recorded where it is the same spec's"
+)
+"""What to do where that of a run which is not published is damaged."""
 
 
 def run_id_of(run_key: str) -> str:
@@ -62,6 +71,31 @@ def save_header(
             "spec": spec.as_json(),
         }
         storage.write(run.header, json.dumps(header).encode())
+
+
+def read_header(
+    storage: FsspecStorage, run: RunFolder, way_out: str = OF_UNPUBLISHED
+) -> dict[str, Any]:
+    """What a run is, as it says.
+
+    Args:
+        storage: of the output.
+        run: its folder.
+        way_out: what to do where that is damaged.
+
+    Raises:
+        FileNotFoundError: it does not say, or no more.
+        InvalidSpec: it is damaged.
+    """
+
+    def decode(content: bytes) -> dict[str, Any]:
+        found = json_object(content)
+        kinds = [type(found[name]) for name in HEADER]
+        if kinds != [str, str, int, dict, dict]:
+            raise TypeError("some of its values are of another type")
+        return found
+
+    return read_back(storage, run.header, decode, way_out)
 
 
 def pin_schema(

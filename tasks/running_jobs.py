@@ -12,7 +12,7 @@ from tasks.lease import Holder, holder_of, is_held_for
 from tasks.ledgers import ledger_of
 from tasks.planning.unfinished import jobs_left
 from tasks.protocol.layout import RunFolder
-from tasks.protocol.storage import read_json
+from tasks.protocol.read_back import read_note
 from tasks.ray_job.counts import BEFORE_CUT
 from tasks.ray_job.job import Job, first_job_of, output_of
 from tasks.run import attempts_in, last_job, number_of
@@ -119,7 +119,7 @@ def runs_over(spec: BatchInferenceSpec, paths: list[str]) -> set[str]:
     over = {entry["run_id"] for entry in ledger_of(spec).look().entries.values()}
     over |= {run_of(path) for path in paths if path.endswith("/abandoned")}
     pointers = [path for path in paths if path.endswith("/prepared.json") and run_of(path) in over]
-    return over | {first_job_of(spec, storage.read(path))[1].run_id for path in pointers}
+    return over | {first_job_of(spec, storage, path)[1].run_id for path in pointers}
 
 
 def between_attempts(spec: BatchInferenceSpec, paths: list[str], over: set[str]) -> Iterator[Job]:
@@ -134,11 +134,11 @@ def between_attempts(spec: BatchInferenceSpec, paths: list[str], over: set[str])
     for run, holder in held_runs(spec, paths, over, or_own=True):
         places = [(storage, run)]
         if run.prepared in paths:
-            places.append(first_job_of(spec, storage.read(run.prepared)))
+            places.append(first_job_of(spec, storage, run.prepared))
         jobs = [job for place, own in places if (job := last_job(place, own))]
         last = max(jobs, key=followed_at, default=None)
         for job in jobs:
-            state = (read_json(job.storage, job.result_file) or {}).get("state")
+            state = (read_note(job.storage, job.result_file) or {}).get("state")
             # Whoever has followed the first job of a cut run makes the other one.
             goes_on = job.stages != BEFORE_CUT or followed_at(job) >= holder.started
             if state == "failed" or (state and job is last and goes_on):
@@ -172,7 +172,7 @@ def runs_at_work(spec: BatchInferenceSpec) -> dict[str, str]:
 
 def followed_at(job: Job) -> float:
     """When somebody followed a job last, on the clock of whoever did; long ago where nobody has."""
-    return float((read_json(job.storage, job.followed_file) or {}).get("at", 0.0))
+    return float((read_note(job.storage, job.followed_file) or {}).get("at", 0.0))
 
 
 def run_of(path: str) -> str:

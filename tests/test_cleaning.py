@@ -55,10 +55,16 @@ def put(path: str, data: bytes = b"x", *, is_new: bool = False) -> str:
     return path
 
 
+def header(run_id: str, version: int) -> bytes:
+    """As the run's plan leaves it."""
+    told = {"run_id": run_id, "run_key": "key", "ledger_version": version, "call": {}, "spec": {}}
+    return json.dumps(told).encode()
+
+
 def unpublished(spec: BatchInferenceSpec, run_id: str, version: int) -> RunFolder:
     """A run that has staged two files and recorded one of them."""
     run = output_of(spec)[1].run(run_id)
-    put(run.header, json.dumps({"run_id": run_id, "ledger_version": version}).encode())
+    put(run.header, header(run_id, version))
     record = Record("00-a", "plan", "", (StagedFile("named", IdRuns(((0, 1, 1),)), 1),))
     put(f"{run.records}/00-a.json", to_json(record))
     put(f"{run.staging}/named")
@@ -208,7 +214,7 @@ def test_on_s3_the_ages_are_those_that_the_store_tells(spec: BatchInferenceSpec,
     staged = [f"{run.staging}/{name}" for name in ("old", "young", "named")]
     for path in staged:
         storage.write(path, b"x")
-    storage.write(run.header, json.dumps({"run_id": "run-a", "ledger_version": 0}).encode())
+    storage.write(run.header, header("run-a", 0))
     record = Record("00-a", "plan", "", (StagedFile("named", IdRuns(((0, 1, 1),)), 1),))
     storage.write(f"{run.records}/00-a.json", to_json(record))
     assert found(spec) == set(), "nothing is a day old"

@@ -1,16 +1,18 @@
 """What a config is made of, and in what two of them differ, named as the spec names it."""
 
-import json
+from contextlib import suppress
 from typing import Any
 
 from pydantic import ValidationError
 
+from tasks.errors import InvalidSpec
 from tasks.kinds.models import Model
 from tasks.kinds.secret_names import shown_at
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.plan_file import load_plan
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import output_of
+from tasks.run_folder import read_header
 from tasks.spec import BatchInferenceSpec
 
 PLACE = frozenset({"name_or_path", "path", "weight_files"})
@@ -81,12 +83,13 @@ def differing_parts(
 
     Returns:
         What of source and options does, and what of all that decides a prediction. Both are empty
-        where the run's plan is gone.
+        where the run's plan or header is gone or damaged.
     """
-    plan = load_plan(storage, run) if storage.stat(run.header) else None
-    if plan is None:
+    plan, header = None, dict[str, Any]()
+    with suppress(FileNotFoundError, InvalidSpec):
+        plan, header = load_plan(storage, run), read_header(storage, run)
+    if plan is None or not header:
         return [], []
-    header = json.loads(storage.read(run.header))
     then = header["call"]
     options = [text for name, text in OPTION_NAMES.items() if then.get(name) != call[name]]
     try:

@@ -7,11 +7,12 @@ predicted again and finds them the same says so, in a file beside the ledger.
 import hashlib
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
-from tasks.errors import InvalidSpec
 from tasks.protocol.layout import OutputFolder
-from tasks.protocol.storage import FsspecStorage, read_json
+from tasks.protocol.read_back import json_object, read_back
+from tasks.protocol.storage import FsspecStorage
 
 
 def equals_of(
@@ -40,13 +41,14 @@ def word_at(storage: FsspecStorage, path: str) -> list[list[str]]:
     Raises:
         InvalidSpec: it cannot be read.
     """
-    try:
-        word = read_json(storage, path)
-        equal: list[list[str]] = [] if word is None else word["equal"]
-    except (ValueError, LookupError, TypeError) as error:
-        problem = "is no word of `verify --accept`: delete it, and verify again"
-        raise InvalidSpec.at("sink.path", path, problem) from error
-    return equal
+
+    def equal(content: bytes) -> list[list[str]]:
+        found: list[list[str]] = json_object(content)["equal"]
+        return found
+
+    with suppress(FileNotFoundError):
+        return read_back(storage, path, equal, "Delete it, and verify with --accept again")
+    return []
 
 
 def leave_word(

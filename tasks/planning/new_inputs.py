@@ -1,6 +1,5 @@
 """A run's work: inputs that are new or have changed since they were published."""
 
-import json
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
@@ -26,10 +25,12 @@ from tasks.planning.moved_inputs import (
 from tasks.planning.sharding import resume_plan
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan
+from tasks.protocol.read_back import OF_PUBLISHED
 from tasks.protocol.stat_columns import Stats
 from tasks.protocol.storage import FsspecStorage
 from tasks.protocol.texts import large
 from tasks.ray_job.job import output_of
+from tasks.run_folder import read_header
 from tasks.spec import BatchInferenceSpec
 
 logger = logging.getLogger(__name__)
@@ -157,9 +158,10 @@ def source_of(spec: BatchInferenceSpec, run_id: str) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: its header is gone.
+        InvalidSpec: it is damaged.
     """
     storage, output = output_of(spec)
-    found: dict[str, Any] = json.loads(storage.read(output.run(run_id).header))["spec"]["source"]
+    found: dict[str, Any] = read_header(storage, output.run(run_id), OF_PUBLISHED)["spec"]["source"]
     return found
 
 

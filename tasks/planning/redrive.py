@@ -3,7 +3,6 @@
 A redrive's are those that were set aside.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from tasks.protocol.ids import RowsByRun
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan
+from tasks.protocol.read_back import OF_PUBLISHED
 from tasks.protocol.redrive_shards import (
     Line,
     PastRun,
@@ -29,6 +29,7 @@ from tasks.protocol.redrive_shards import (
 )
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import output_of
+from tasks.run_folder import read_header
 from tasks.spec import BatchInferenceSpec
 
 MAY_DIFFER = WHICH_INPUTS | {"types", "null_values", "encoding", "sampling_rate"}
@@ -121,11 +122,11 @@ def past_runs(
     """The headers of runs that did some rows, the shards in which these are, and their readers.
 
     Raises:
-        InvalidSpec: what one of them left behind is gone.
+        InvalidSpec: what one of them left behind is gone, or damaged.
     """
 
     def look_at(run: PastRun) -> tuple[dict[str, Any], list[Line], dict[str, Any]]:
-        header = json.loads(storage.read(output.run(run.run_id).header))
+        header = read_header(storage, output.run(run.run_id), OF_PUBLISHED)
         return header, lines_of(run), readers_of(run)
 
     with refuse_nothing_left():

@@ -1,6 +1,7 @@
 """Runs that build on the output as it is and are not published: whose they are, who is at work."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +14,9 @@ from tasks.planning.unfinished_errors import of_another_spec, of_another_time
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import load_plan
-from tasks.protocol.storage import read_json
 from tasks.ray_job.job import AtOutput, Job, first_job_of, output_of, without_result
 from tasks.record_coverage import rows_settled
+from tasks.run_folder import read_header
 from tasks.spec import BatchInferenceSpec
 
 
@@ -43,8 +44,8 @@ class UnfinishedRuns(AtOutput):
         published = {entry["run_id"] for entry in self.seen.entries.values()}
         # All that published runs have left, of years perhaps, is not gone through.
         for run_id in sorted(storage.folders(output.runs) - published):
-            if header := read_json(storage, output.run(run_id).header):
-                yield header
+            with suppress(FileNotFoundError):
+                yield read_header(storage, output.run(run_id))
 
     def run_of(self, header: dict[str, Any]) -> RunFolder:
         """A run's folder."""
@@ -195,7 +196,7 @@ def jobs_left(spec: BatchInferenceSpec, paths: list[str]) -> list[Job]:
     storage, _ = output_of(spec)
     jobs = without_result(storage, paths)
     for pointer in [path for path in paths if path.endswith("/prepared.json")]:
-        elsewhere, run = first_job_of(spec, storage.read(pointer))
+        elsewhere, run = first_job_of(spec, storage, pointer)
         attempts = elsewhere.list(f"{run.path}/attempts")
         jobs += without_result(elsewhere, [each.path for each in attempts])
     return jobs

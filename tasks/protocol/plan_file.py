@@ -19,6 +19,7 @@ from tasks.protocol.columns import objects_of, table_of
 from tasks.protocol.hashed_file import HashedFile
 from tasks.protocol.ids import MAX_SHARDS, ROW_BITS, IdRuns, Ids, RowsByRun, by_run, row_of
 from tasks.protocol.layout import RunFolder
+from tasks.protocol.read_back import PLAN_ANEW, read_back
 from tasks.protocol.storage import Storage, paths_in
 
 SHARD_SCHEMA = pa.schema(
@@ -196,7 +197,11 @@ def plan_to_bytes(plan: Plan) -> bytes:
 
 
 def load_plan(storage: Storage, run: RunFolder) -> Plan | None:
-    """The plan in force: of the latest generation the first by name; None where there is none."""
+    """The plan in force: of the latest generation the first by name; None where there is none.
+
+    Raises:
+        InvalidSpec: it is damaged.
+    """
     path = path_in_force(storage, run)
     return None if path is None else read_plan(storage, path)
 
@@ -208,13 +213,19 @@ def path_in_force(storage: Storage, run: RunFolder) -> str | None:
     return min((path for path in found if name_of(path).startswith(latest)), default=None)
 
 
-def read_plan(storage: Storage, path: str) -> Plan:
+def read_plan(storage: Storage, path: str, way_out: str = PLAN_ANEW) -> Plan:
     """The plan at a path.
+
+    Args:
+        storage: where it lies.
+        path: of it.
+        way_out: what to do where it is damaged.
 
     Raises:
         FileNotFoundError: it is gone.
+        InvalidSpec: it is damaged.
     """
-    return plan_from_bytes(storage.read(path))
+    return read_back(storage, path, plan_from_bytes, way_out)
 
 
 def plan_from_bytes(data: bytes) -> Plan:

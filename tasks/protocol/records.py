@@ -19,11 +19,17 @@ import numpy as np
 from tasks.protocol.batch import RowBatch
 from tasks.protocol.ids import IdRuns, Ids, as_ids, distinct
 from tasks.protocol.layout import RunFolder
+from tasks.protocol.read_back import decoded, read_back
 from tasks.protocol.shard_ends import EndRuns
 from tasks.protocol.storage import Storage, paths_in
 
 READERS = 32
 READ_AHEAD = 1024
+RECORD_ANEW = (
+    "Put it back from a copy; or, of a run that is not published, delete it and run again, which "
+    "predicts anew the rows that it is of"
+)
+"""What to do where a record is damaged."""
 
 
 @dataclass(frozen=True)
@@ -139,13 +145,21 @@ def unique_in_order(ids: Ids) -> Ids:
 
 
 def load_records(storage: Storage, run: RunFolder) -> list[Record]:
-    """All records of a run, in the order in which they are considered."""
+    """All records of a run, in the order in which they are considered.
+
+    Raises:
+        InvalidSpec: one is damaged.
+    """
     paths = paths_in(storage, run.records, ".json")
     if len(paths) < READERS:
-        return [from_json(storage.read(path)) for path in paths]
+        return [read_back(storage, path, from_json, RECORD_ANEW) for path in paths]
     with ThreadPoolExecutor(READERS) as pool:
         chunks = (paths[at : at + READ_AHEAD] for at in range(0, len(paths), READ_AHEAD))
-        return [from_json(data) for chunk in chunks for data in pool.map(storage.read, chunk)]
+        return [
+            decoded(path, data, from_json, RECORD_ANEW)
+            for chunk in chunks
+            for path, data in zip(chunk, pool.map(storage.read, chunk), strict=True)
+        ]
 
 
 def with_files(storage: Storage, run: RunFolder, records: list[Record]) -> list[Record]:

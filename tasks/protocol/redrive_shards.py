@@ -14,6 +14,7 @@ from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import REDRIVE_SCHEMA, SHARD_SCHEMA, Plan, name_of, read_plan
 from tasks.protocol.ranges import IdRanges
+from tasks.protocol.read_back import OF_PUBLISHED
 from tasks.protocol.records import load_records
 from tasks.protocol.shard_ends import Ends
 from tasks.protocol.storage import Storage
@@ -46,8 +47,9 @@ class PastRun:
 
         Raises:
             FileNotFoundError: it is gone.
+            InvalidSpec: it is damaged.
         """
-        return read_plan(self.storage, self.plan_file)
+        return read_plan(self.storage, self.plan_file, OF_PUBLISHED)
 
     @cached_property
     def lengths(self) -> dict[int, int]:

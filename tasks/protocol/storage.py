@@ -4,7 +4,6 @@ Paths are absolute (`/data/out/part-1.parquet`, `bucket/out/part-1.parquet`). A 
 absent. Deleting or moving what is not there is not an error, so that every call may be repeated.
 """
 
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -252,15 +251,6 @@ def paths_in(storage: Storage, folder: str, suffix: str) -> list[str]:
     """Files below a folder with an ending, by path; none that file managers have left, as ._x."""
     found = [stat.path for stat in storage.list(folder) if stat.path.endswith(suffix)]
     return [path for path in found if not path.rpartition("/")[2].startswith(".")]
-
-
-def read_json(storage: Storage, path: str) -> dict[str, Any] | None:
-    """What a JSON file says; None where there is none."""
-    try:
-        found: dict[str, Any] = json.loads(storage.read(path))
-    except FileNotFoundError:
-        return None
-    return found
 
 
 def client_options(url: str, storage_options: dict[str, Any]) -> dict[str, Any]:

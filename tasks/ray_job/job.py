@@ -10,6 +10,7 @@ from typing import Any
 from tasks.errors import InvalidSpec
 from tasks.kinds.clusters import RemoteCluster
 from tasks.protocol.layout import OutputFolder, RunFolder
+from tasks.protocol.read_back import json_object, read_back
 from tasks.protocol.storage import FsspecStorage, open_storage
 from tasks.ray_job.counts import STAGES
 from tasks.spec import BatchInferenceSpec
@@ -160,13 +161,16 @@ def load_job(data: bytes) -> Job:
 def stored_job(storage: FsspecStorage, path: str) -> Job | None:
     """The job of a job file; None, and a warning, where this version cannot read it.
 
-    That is so after an upgrade, or back from one. A job that nobody follows any more ends by
-    itself, and what it has recorded counts, once.
+    That is so after an upgrade, or back from one, or where it is damaged. A job that nobody follows
+    any more ends by itself, and what it has recorded counts, once.
     """
     try:
         return load_job(storage.read(path))
-    except (TypeError, ValueError) as error:
-        logger.warning("%s is another version's; its job is passed over: %s", path, error)
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        said = f"it has no {error}" if isinstance(error, KeyError) else error
+        logger.warning(
+            "%s is another version's, or damaged; its job is passed over: %s", path, said
+        )
         return None
 
 
@@ -201,11 +205,28 @@ def storage_of_materialized(spec: BatchInferenceSpec) -> FsspecStorage:
     return opened_as_output(spec, place_of_materialized(spec))[0]
 
 
-def first_job_of(spec: BatchInferenceSpec, pointer: bytes) -> tuple[FsspecStorage, RunFolder]:
-    """Where the first job's run lies, as the run that it is for says."""
-    where = json.loads(pointer)
-    storage, output = opened_as_output(spec, where["path"])
-    return storage, output.run(where["run_id"])
+def first_job_of(
+    spec: BatchInferenceSpec, storage: FsspecStorage, pointer: str
+) -> tuple[FsspecStorage, RunFolder]:
+    """Where the first job's run lies, as the run that it is for says.
+
+    Args:
+        spec: of that run.
+        storage: of its output.
+        pointer: the file that says so.
+
+    Raises:
+        FileNotFoundError: it does not say.
+        InvalidSpec: what it says is damaged.
+    """
+
+    def where(content: bytes) -> tuple[str, str]:
+        found = json_object(content)
+        return found["path"], found["run_id"]
+
+    path, run_id = read_back(storage, pointer, where, "Delete it: a run that goes on says it anew")
+    elsewhere, output = opened_as_output(spec, path)
+    return elsewhere, output.run(run_id)
 
 
 def name_of_run(spec: BatchInferenceSpec, run_id: str) -> str:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from tasks.errors import SchemaMismatch
 from tasks.kinds.gates.gate import check_columns
 from tasks.protocol.layout import RunFolder
+from tasks.protocol.read_back import read_back
 from tasks.protocol.records import Record
 from tasks.protocol.storage import Storage, paths_in
 from tasks.ray_job.casting import cast
@@ -28,6 +29,11 @@ LOOK_SECONDS = 30.0
 """After so long it is looked whether others have changed what is pinned."""
 LACKING_SECONDS = 1.0
 """The same where it lacks a type, which another batch may well have told."""
+SCHEMA_ANEW = (
+    "Put it back from a copy; or delete it and run again, which predicts anew rows that were "
+    "written by it, unless it is that of what is published"
+)
+"""What to do where a stored schema is damaged."""
 MOST_SHOWN = 100
 """Letters of a type."""
 MOST_CHANGES = 20
@@ -223,8 +229,14 @@ def find_pinned(storage: Storage, run: RunFolder) -> str | None:
 
 
 def read_schema(storage: Storage, path: str) -> pa.Schema:
-    """A stored schema."""
-    return pa.ipc.read_schema(pa.py_buffer(storage.read(path)))
+    """A stored schema.
+
+    Raises:
+        InvalidSpec: it is damaged.
+    """
+    return read_back(
+        storage, path, lambda content: pa.ipc.read_schema(pa.py_buffer(content)), SCHEMA_ANEW
+    )
 
 
 def digest(schema: pa.Schema) -> str:

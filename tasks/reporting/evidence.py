@@ -13,9 +13,10 @@ from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.plan_file import load_plan
+from tasks.protocol.read_back import read_note
 from tasks.protocol.records import Record, load_records
 from tasks.protocol.rewriting import read_published
-from tasks.protocol.storage import FsspecStorage, read_json
+from tasks.protocol.storage import FsspecStorage
 from tasks.publishing.rejections import Rejections, load_rejections
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job, first_job_of, stored_job
@@ -184,10 +185,9 @@ def look_back(planned: PlannedRun, started: float) -> Evidence:
 def look_at_first_job(planned: PlannedRun) -> FirstJob:
     """Read what the first job left behind, where there was one."""
     try:
-        pointer = planned.storage.read(planned.run.prepared)
+        storage, run = first_job_of(planned.spec, planned.storage, planned.run.prepared)
     except FileNotFoundError:
         return FirstJob()
-    storage, run = first_job_of(planned.spec, pointer)
     return FirstJob(
         tuple(load_records(storage, run)),
         tuple(load_attempts(storage, run)),
@@ -209,7 +209,7 @@ def load_attempt(storage: FsspecStorage, job_file: str) -> PastAttempt:
     """One attempt from the files beside its job file."""
     folder = job_file.rpartition("/")[0]
     beside = (f"{folder}/{name}.json" for name in ("progress", "result", "driver"))
-    job, progress, result, driver = (read_json(storage, path) or {} for path in (job_file, *beside))
+    job, progress, result, driver = (read_note(storage, path) or {} for path in (job_file, *beside))
     return PastAttempt(
         number=int(folder.rpartition("/")[2]),
         stages=progress.get("stages", {}),

@@ -17,7 +17,7 @@ import pytest
 from flows.batch_inference import batch_inference
 from flows.cancellation_hooks import stop_its_jobs
 from tasks.lease import load_holder
-from tasks.protocol.storage import read_json
+from tasks.protocol.read_back import read_note
 from tasks.ray_job.job import Job
 from tasks.running_jobs import live_jobs
 from tasks.spec import BatchInferenceSpec
@@ -37,7 +37,7 @@ def endless_spec(numbers: Path, address: str) -> BatchInferenceSpec:
 
 
 def signed(job: Job) -> dict[str, Any] | None:
-    return read_json(job.storage, job.followed_file)
+    return read_note(job.storage, job.followed_file)
 
 
 def go_of(numbers: Path) -> Path:

@@ -284,7 +284,7 @@ def test_a_word_that_is_none_is_named_and_other_files_are_passed_over(numbers: P
     for words in ("", "{}", "[1]"):
         (folder / "0.json").write_text(words)
         with pytest.raises(
-            InvalidSpec, match=r"0\.json' is no word of `verify --accept`: delete it"
+            InvalidSpec, match=r"0\.json' is not as it was written .* Delete it, and verify"
         ):
             batch_inference(spec)
 
