@@ -12,6 +12,7 @@ from tasks.errors import InvalidSpec
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Ledger, Snapshot
 from tasks.protocol.ledger_lines import LedgerFile
+from tasks.protocol.read_back import read_back
 from tasks.protocol.storage import Storage
 from tasks.protocol.table import Table, TableChange, change_for, commit_to_table
 
@@ -99,13 +100,26 @@ def applied_version(storage: Storage, output: OutputFolder, ledger_id: str) -> i
     """The version of a ledger last applied; 0 before the first.
 
     What was noted of another one, which was lost, says nothing: this one counts anew.
+
+    Raises:
+        InvalidSpec: what was noted is damaged; says what to do.
     """
+    # Nothing but this note may say whether a table that others have written anew had a version.
+    way_out = "Put it back from a copy"
+    if output.table is None:
+        way_out += "; or delete it and run again, which puts what is published in its place anew"
     try:
-        version, _, whose = storage.read(output.applied).decode().partition(" ")
+        version, whose = read_back(storage, output.applied, noted_in, way_out)
     except FileNotFoundError:
         return 0
     # Earlier releases noted the version alone: it is taken to be of the ledger that is there.
-    return int(version) if whose in ("", ledger_id) else 0
+    return version if whose in ("", ledger_id) else 0
+
+
+def noted_in(content: bytes) -> tuple[int, str]:
+    """The version that was last applied, and of which ledger."""
+    version, _, whose = content.decode().partition(" ")
+    return int(version), whose
 
 
 def catch_up(storage: Storage, output: OutputFolder, seen: Snapshot) -> None:

@@ -14,10 +14,11 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 
 from tasks.errors import InvalidSpec, StaleLedger
 from tasks.protocol.client_errors import number_of, plain
-from tasks.protocol.delta_log import lost_entry, settle, settle_files
+from tasks.protocol.delta_log import damaged_entry, lost_entry, settle, settle_files
 from tasks.protocol.delta_options import delta_options, delta_url
 from tasks.protocol.ledger import Entry, Snapshot
 from tasks.protocol.ledger_lines import LINE_SCHEMA
+from tasks.protocol.read_back import decoded
 
 APP = "prefect-ray-data"
 MERGED = 64
@@ -29,6 +30,12 @@ KEPT: dict[tuple[str, str, int], Snapshot] = {}
 another version once. What was committed under a version of an id never changes."""
 LACKS_OF_LOG = re.compile(r"No table metadata or protocol|found gap|didn't find any checkpoints")
 """What deltalake says of a log some of whose files are gone."""
+DAMAGED_LOG = re.compile(r"Json error|Parquet error|Arrow error")
+"""What it says of one that has a damaged file."""
+FROM_A_COPY = (
+    "Put it back from a copy, or from the versions that the store keeps; or publish to another "
+    "path, which predicts all that lies at the source anew"
+)
 UNKNOWN_STORE = re.compile(r"Unknown scheme|ConfigInvalid|Unsupported \(permanent\)")
 
 
@@ -48,8 +55,8 @@ class DeltaLedger:
         """Read the table.
 
         Raises:
-            InvalidSpec: its newest entry, or a file of it, was lost; says how the rows come back.
-                Or deltalake knows no such storage.
+            InvalidSpec: its newest entry, or a file of it, was lost or is damaged; says how the
+                rows come back. Or deltalake knows no such storage.
         """
         if self.is_local:
             self.refuse_lost()
@@ -64,6 +71,8 @@ class DeltaLedger:
                 return Snapshot(0, LINE_SCHEMA.empty_table())
             if LACKS_OF_LOG.search(str(error)):
                 raise self.lacking("its log, _delta_log, is not whole") from error
+            if DAMAGED_LOG.search(str(error)):
+                raise self.damaged(error) from error
             raise
         version, ledger_id = table.version(), str(table.metadata().id)
         seen = KEPT.get((self.url, ledger_id, version))
@@ -72,6 +81,8 @@ class DeltaLedger:
                 seen = Snapshot(version, lines_of(table), ledger_id)
             except FileNotFoundError as error:
                 raise self.lacking(plain(error)) from error
+            if version and not seen.entries:
+                raise self.lacking("none of its versions says what it has published")
             KEPT.clear()
             if seen.lines.nbytes <= KEPT_BYTES:
                 KEPT[self.url, ledger_id, version] = seen
@@ -153,6 +164,17 @@ class DeltaLedger:
         )
         return InvalidSpec.at("sink.path", self.url, problem)
 
+    def damaged(self, error: Exception) -> InvalidSpec:
+        """Says that a file of its log cannot be read, which one where it lies on this machine.
+
+        Args:
+            error: what deltalake said.
+        """
+        entry = damaged_entry(self.url) if self.is_local else None
+        what = f", {entry}" if entry else f" ({plain(error)})"
+        problem = f"is a ledger of whose log a file is damaged{what}. {FROM_A_COPY}"
+        return InvalidSpec.at("sink.path", self.url, problem)
+
     def beside(self, ending: str) -> "DeltaLedger":
         """Another one of the same storage, to try that out, by what its name ends with."""
         other = copy(self)
@@ -190,15 +212,20 @@ def lines_of(table: DeltaTable) -> pa.Table:
         with dataset.filesystem.open_input_file(path) as file:
             return bytes(file.read())
 
+    paths = [each.path for each in dataset.get_fragments()]
     with ThreadPoolExecutor(READERS) as pool:
-        files = pool.map(content, [each.path for each in dataset.get_fragments()])
+        files = pool.map(content, paths)
         tables = [
-            pq.ParquetFile(pa.BufferReader(each), pre_buffer=False).read(use_threads=False)
-            for each in files
+            decoded(f"{table.table_uri}{path}", each, lines_in, FROM_A_COPY)
+            for path, each in zip(paths, files, strict=True)
         ]
-    return pa.concat_tables(
-        [LINE_SCHEMA.empty_table(), *(each.cast(LINE_SCHEMA) for each in tables)]
-    )
+    return pa.concat_tables([LINE_SCHEMA.empty_table(), *tables])
+
+
+def lines_in(content: bytes) -> pa.Table:
+    """Lines of one file."""
+    file = pq.ParquetFile(pa.BufferReader(content), pre_buffer=False)
+    return file.read(use_threads=False).cast(LINE_SCHEMA)
 
 
 def merge_span(version: int) -> int:

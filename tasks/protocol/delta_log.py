@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from tasks.protocol.local_files import flush
+from tasks.protocol.read_back import json_object
 
 ENTRY = re.compile(r"[0-9]{20}\.json")
 
@@ -53,6 +54,17 @@ def lost_entry(table: str) -> Path | None:
     if newest is None or (log / newest).read_bytes().strip(b"\0\n "):
         return None
     return log / newest
+
+
+def damaged_entry(table: str) -> Path | None:
+    """The log's first entry that is no JSON, line by line."""
+    for entry in sorted(file for file in log_of(table).iterdir() if ENTRY.fullmatch(file.name)):
+        try:
+            for line in entry.read_bytes().splitlines():
+                json_object(line)
+        except ValueError:
+            return entry
+    return None
 
 
 def log_of(table: str) -> Path:
