@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tasks.errors import ErrorBudgetExceeded, InvalidSpec, OutputHeld, RunStopped
+from tasks.errors import ErrorBudgetExceeded, OutputHeld, RunStopped
 from tasks.plan import PlannedRun, make_plan
 from tasks.protocol.asked_at_once import fetched
 from tasks.publish import publish_planned
@@ -258,29 +258,6 @@ def test_rows_whose_staged_files_are_gone_are_done_again(gone: str, tmp_path: Pa
     assert ids == [each for each in range(200) if each != 3]
     left = len(again.accepted().settled)
     assert left == 199, "that files have left the staging folder for the output is no loss"
-
-
-def test_files_that_others_have_rewritten_lose_no_rows_of_other_inputs(tmp_path: Path) -> None:
-    """Which rows leave is told by their places in the file."""
-    make_inputs(tmp_path / "in")
-    sink = {"kind": "parquet", "path": str(tmp_path / "out")}
-    first = make_plan(classify_spec(tmp_path, sink=sink, stages={"read": {"rows_per_batch": 200}}))
-    run_attempt(first)
-    publish_planned(first)
-    (file,) = Path(first.output.path).glob("*.parquet")
-    content = file.read_bytes()
-    pq.write_table(pq.read_table(file).sort_by([("id", "descending")]), file)
-    changed = min((tmp_path / "in").iterdir())
-    rows = pq.read_table(changed)
-    pq.write_table(pa.concat_tables([rows, rows.slice(0, 1)]), changed)
-    planned = make_plan(first.spec)
-    run_attempt(planned)
-    with pytest.raises(
-        InvalidSpec, match=r"sink.path: .*\.parquet' has .* others have rewritten it"
-    ):
-        publish_planned(planned)
-    file.write_bytes(content)
-    assert publish_planned(planned) == 2
 
 
 def test_what_file_managers_leave_is_no_record_and_no_schema(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from tasks.planning.output_as_found import (
 )
 from tasks.planning.reader_settings import refuse_other_rows
 from tasks.planning.redrive import SetAside
+from tasks.planning.rewritten_files import refuse_rewritten
 from tasks.planning.sharding import has_rows
 from tasks.planning.unfinished import UnfinishedRuns, give_up
 from tasks.protocol.applying import refuse_unmendable
@@ -248,7 +249,10 @@ class Call(AtOutput):
             # A plan of an earlier release may not say which columns are empty.
             if old is None and has_rows(plan.shards):
                 refuse_unpublishable(self.spec, plan.pins.get("reader"), schema)
-        if self.replaces or self.rows_may_leave(plan):
+        may_leave = self.rows_may_leave(plan)
+        if not self.replaces and (may_leave or plan.redrives):
+            refuse_rewritten(self.unfinished, ledger_of(self.spec), plan)
+        if self.replaces or may_leave:
             refuse_moved(self.output.table, self.seen)
         elif len(plan.shards):
             refuse_unmendable(self.storage, self.output, self.seen)

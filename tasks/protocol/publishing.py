@@ -16,7 +16,7 @@ from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.publication import Publication, data_files, part_names
 from tasks.protocol.redriving import redrive_entry
 from tasks.protocol.replacing import left_by_keys, refuse_unplaced, rewritten
-from tasks.protocol.rewriting import final_rejections, shards_by_run, without_inputs
+from tasks.protocol.rewriting import ANEW, final_rejections, holding, without_inputs
 from tasks.protocol.storage import Storage
 from tasks.protocol.table import refuse_moved
 from tasks.protocol.texts import large
@@ -63,7 +63,7 @@ def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Public
             if ledger.look().version == seen.version:
                 problem = (
                     f"lacks a file whose rows are to be replaced: {error}. Put it back from a "
-                    "copy, or run with --replace-output, which predicts every input again"
+                    f"copy, or {ANEW}"
                 )
                 raise InvalidSpec.at("sink.path", output.path, problem) from error
     raise StaleLedger(
@@ -187,9 +187,7 @@ def changed_files(
     names: Iterator[str],
 ) -> tuple[list[LedgerFile], list[str]]:
     """Published files with rows of inputs predicted again, or of keys that come again, anew."""
-    holders = seen.holders
-    again = holders.filter(pc.is_in(large(holders["path"]), large(what.plan.shards["path"])))
-    gone = shards_by_run(again)
+    gone = holding(seen, what.plan)
     left = left_by_keys(output, seen, what, again=bool(gone))
     files = (
         (file, without_inputs(file, gone.get(file.run_id, as_ids(()))) & left.get(file.path, True))

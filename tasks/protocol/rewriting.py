@@ -6,20 +6,31 @@ from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.protocol.acceptance import Accepted
 from tasks.protocol.ids import IdRuns, Ids, Mask, are_in, shard_of
 from tasks.protocol.layout import OutputFolder, RunFolder
+from tasks.protocol.ledger import Snapshot
 from tasks.protocol.ledger_lines import LedgerFile
+from tasks.protocol.plan_file import Plan
 from tasks.protocol.records import StagedFile
 from tasks.protocol.storage import Storage
+from tasks.protocol.texts import large
 
 DropRows = Callable[[bytes, Mask], bytes]
 """A file's content and which rows to keep of it, to the content without the others."""
 AmendRows = Callable[[bytes, Ids], bytes]
 """A file's content and its rows' ids, to the content with more about each row."""
+
+
+ANEW = (
+    "run with --replace-output --restart, which gives up what this run has predicted, and predicts "
+    "every input again"
+)
+"""The way out of a run that cannot be published beside what is."""
 
 
 def as_they_are(content: bytes, ids: Ids) -> bytes:
@@ -60,6 +71,14 @@ def shards_by_run(holders: pa.Table) -> dict[str, Ids]:
     parts = np.split(shards[order], first[1:])
     names = runs.dictionary.to_pylist()
     return {names[number]: part for number, part in zip(each.tolist(), parts, strict=True)}
+
+
+def holding(seen: Snapshot, plan: Plan) -> dict[str, Ids]:
+    """Published shards with rows of a plan's inputs: their numbers, sorted, by their run."""
+    holders = seen.holders
+    return shards_by_run(
+        holders.filter(pc.is_in(large(holders["path"]), large(plan.shards["path"])))
+    )
 
 
 def without_inputs(file: LedgerFile, shards: Ids) -> Mask:
@@ -107,15 +126,26 @@ def read_published(storage: Storage, output: OutputFolder, file: LedgerFile) -> 
             return storage.read(file.source(output))
         raise error
     if len(content) != file.size:
-        problem = (
-            f"has {counted(len(content), 'byte')} and was published with {file.size:,}: others "
-            "have rewritten it, and which of its rows is which cannot be told. Put it back from a "
-            "copy"
-        )
-        if file.line == "file":
-            problem += ", or run with --replace-output, which predicts every input again"
-        raise InvalidSpec.at("sink.path", path, problem)
+        raise changed(path, len(content), file)
     return content
+
+
+def changed(path: str, size: int | None, file: LedgerFile, way_out: str = ANEW) -> InvalidSpec:
+    """Says that a published file of which some rows are to stay is not as it was published.
+
+    Args:
+        path: where it lies.
+        size: its bytes; None where it is gone.
+        file: as it was published.
+        way_out: what to do but to put it back.
+    """
+    what = "is gone"
+    if size is not None:
+        what = (
+            f"has {counted(size, 'byte')} and was published with {file.size:,}: others have "
+            "rewritten it, and which of its rows is which cannot be told"
+        )
+    return InvalidSpec.at("sink.path", path, f"{what}. Put it back from a copy, or {way_out}")
 
 
 def stage_kept(
