@@ -1,17 +1,21 @@
 """What was said of rows that a redrive sets aside again: it stays with them."""
 
-import io
 import json
+import logging
 from functools import cache
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from tasks.errors import InvalidSpec
 from tasks.plan import PlannedRun
 from tasks.protocol.ids import ROW_BITS, IdRuns, Ids, row_of
+from tasks.protocol.ledger_lines import LedgerFile
+from tasks.protocol.read_back import decoded
 from tasks.protocol.rewriting import AmendRows, read_published
 from tasks.ray_job.writing import QUARANTINE, QUARANTINE_SCHEMA
+
+logger = logging.getLogger(__name__)
 
 REASON = ["stage", "error_type", "error_message"]
 WORDS = ["run_id", *REASON]
@@ -37,19 +41,48 @@ def with_history(planned: PlannedRun) -> AmendRows:
 
 
 def said_before(planned: PlannedRun) -> dict[int, Words]:
-    """What the quarantine says of each row that the redrive does, by its id in the redrive."""
-    new_ids = ids_in_redrive(planned)
+    """What the quarantine says of each row that the redrive does, by its id in the redrive.
+
+    What others have damaged or removed says nothing more, which is logged: the rows are not lost.
+
+    Raises:
+        FileNotFoundError: somebody has published meanwhile, and by that moved or removed a file.
+    """
+    new_ids, seen = ids_in_redrive(planned), planned.ledger.look()
     said = {}
-    for file in planned.ledger.look().quarantine.values():
+    for file in seen.quarantine.values():
         if file.run_id not in new_ids:
             continue
-        content = read_published(planned.storage, planned.output, file)
-        lines = pq.read_table(io.BytesIO(content)).to_pylist()
+        try:
+            lines = lines_of(planned, file)
+        except (FileNotFoundError, InvalidSpec) as error:
+            if planned.ledger.look().version != seen.version:
+                raise
+            logger.warning("what was said before of rows set aside again is lost: %s", error)
+            continue
         for old_id, line in zip(file.ids.ids().tolist(), lines, strict=True):
             new_id = new_ids[file.run_id].get(old_id)
             if new_id is not None:
                 said[new_id] = words_of(line)
     return said
+
+
+def lines_of(planned: PlannedRun, file: LedgerFile) -> list[dict[str, Any]]:
+    """What a quarantine file says of its rows.
+
+    Raises:
+        FileNotFoundError: it is gone.
+        InvalidSpec: it is not as it was published.
+    """
+
+    def lines(content: bytes) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = QUARANTINE.decode(content).to_pylist()
+        if len(found) != file.rows:
+            raise ValueError(f"it has {len(found)} rows, and {file.rows} were published")
+        return found
+
+    content = read_published(planned.storage, planned.output, file)
+    return decoded(file.target(planned.output), content, lines, "Put it back from a copy")
 
 
 def ids_in_redrive(planned: PlannedRun) -> dict[str, dict[int, int]]:

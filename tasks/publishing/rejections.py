@@ -50,7 +50,10 @@ class Rejections:
 
     def add(self, data: bytes, keep: list[bool] | None = None) -> None:
         """Add the rows of a quarantine file, or some of them."""
-        rows = pq.read_table(io.BytesIO(data), columns=SHOWN)
+        self.add_rows(rows_shown(data), keep)
+
+    def add_rows(self, rows: pa.Table, keep: list[bool] | None = None) -> None:
+        """The same of rows that were read from one."""
         rows = rows if keep is None else rows.filter(pa.array(keep, pa.bool_()))
         for row in rows.to_pylist():
             kind = row["stage"], row["error_type"]
@@ -76,6 +79,11 @@ class Rejections:
         for (stage, _), count in self.counts.items():
             found[stage] += count
         return found
+
+
+def rows_shown(data: bytes) -> pa.Table:
+    """The rows of a quarantine file, in the columns that are shown."""
+    return pq.read_table(io.BytesIO(data), columns=SHOWN)
 
 
 def telling_most(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,11 +1,13 @@
 """What a run left behind, read once: records, attempts, rows set aside."""
 
+import logging
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
+from tasks.errors import InvalidSpec
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
 from tasks.protocol.asked_at_once import fetched
@@ -13,16 +15,18 @@ from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.plan_file import load_plan
-from tasks.protocol.read_back import read_note
+from tasks.protocol.read_back import decoded, read_note
 from tasks.protocol.records import Record, load_records
 from tasks.protocol.rewriting import read_published
 from tasks.protocol.storage import FsspecStorage
-from tasks.publishing.rejections import Rejections, load_rejections
+from tasks.publishing.rejections import Rejections, load_rejections, rows_shown
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job, first_job_of, stored_job
 from tasks.ray_job.output_schema import pinned
 from tasks.run import attempts_in
 from tasks.spec import BatchInferenceSpec
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -145,10 +149,28 @@ class Evidence:
         if self.ledger.version_of(self.planned.run_key) is None:
             return load_rejections(self.planned, self.accepted)
         found = Rejections()
-        read = partial(read_published, self.planned.storage, self.planned.output)
-        for data in fetched(read, self.published("quarantine")):
-            found.add(data)
+        for rows in fetched(self.rows_aside, self.published("quarantine")):
+            if rows is not None:
+                found.add_rows(rows)
         return found
+
+    def rows_aside(self, file: LedgerFile) -> pa.Table | None:
+        """The rows of a quarantine file; None where others have changed or removed it.
+
+        That is logged: the rows are published, and the rest of the report is as it was.
+
+        Raises:
+            FileNotFoundError: somebody has published since the ledger was looked at.
+        """
+        planned = self.planned
+        try:
+            content = read_published(planned.storage, planned.output, file)
+            return decoded(file.target(planned.output), content, rows_shown, "Put it back")
+        except (FileNotFoundError, InvalidSpec) as error:
+            if planned.ledger.look().version != self.ledger.version:
+                raise
+            logger.warning("rows set aside are left out of the report: %s", error)
+            return None
 
     @cached_property
     def schema(self) -> pa.Schema | None:
