@@ -99,7 +99,9 @@ def data_files(storage: Storage, what: Publication, names: Iterator[str]) -> Ite
             if file.name in what.chosen:
                 content = storage.read(f"{what.run.staging}/{file.name}")
                 keep, drop = what.chosen[file.name], what.drop_rows
-                staged = stage_kept(storage, what.run, content, file.ids, keep, drop, file.name)
+                staged = stage_kept(
+                    storage, what.run, drop(content, keep), file.ids, keep, file.name
+                )
             path = f"{file.partition}{next(names)}{what.suffix}"
             if staged.ids:
                 yield LedgerFile.staged_in(what.run, staged, path)

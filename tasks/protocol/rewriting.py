@@ -16,6 +16,7 @@ from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.plan_file import Plan
+from tasks.protocol.read_back import decoded
 from tasks.protocol.records import StagedFile
 from tasks.protocol.storage import Storage
 from tasks.protocol.texts import large
@@ -53,7 +54,7 @@ def final_rejections(
             yield file
         elif keep.any():
             content = storage.read(f"{run.staging}/{file.name}")
-            yield stage_kept(storage, run, content, file.ids, keep, drop, file.name)
+            yield stage_kept(storage, run, drop(content, keep), file.ids, keep, file.name)
 
 
 def shards_by_run(holders: pa.Table) -> dict[str, Ids]:
@@ -99,9 +100,10 @@ def only_kept(
         return None
     if not keep.any():
         return StagedFile("", IdRuns(), 0)
-    return stage_kept(
-        storage, run, read_published(storage, output, file), file.ids, keep, drop, file.path
-    )
+    content = read_published(storage, output, file)
+    way_out = f"Put it back from a copy, or {ANEW}"
+    data = decoded(file.target(output), content, lambda each: drop(each, keep), way_out)
+    return stage_kept(storage, run, data, file.ids, keep, file.path)
 
 
 def republished(run: RunFolder, old: LedgerFile, kept: StagedFile, name: str) -> LedgerFile:
@@ -151,14 +153,12 @@ def changed(path: str, size: int | None, file: LedgerFile, way_out: str = ANEW) 
 def stage_kept(
     storage: Storage,
     run: RunFolder,
-    content: bytes,
+    data: bytes,
     ids: IdRuns,
     keep: Mask,
-    drop: DropRows,
     name: str,
 ) -> StagedFile:
     """Stage what is kept under a new random name with the old suffix."""
-    data = drop(content, keep)
     suffix = name[name.rindex(".") :]
     staged = StagedFile(f"{uuid.uuid4().hex}{suffix}", IdRuns.of(ids.ids()[keep]), len(data))
     storage.write(f"{run.staging}/{staged.name}", data)

@@ -88,3 +88,16 @@ def test_rows_set_aside_are_asked_for_too(spec: BatchInferenceSpec) -> None:
         make_plan(spec, RunOptions(redrive=True))  # the changed input's row stays set aside
     _, report = run_spec(spec, RunOptions(replace_output=True))
     assert (report.version, len(rows_set_aside(spec))) == (2, 2)
+
+
+def test_one_that_cannot_be_read_is_named(spec: BatchInferenceSpec) -> None:
+    """Of the same size as before: a listing does not tell."""
+    (file,) = Path(spec.sink.path).glob("*.parquet")
+    file.write_bytes(b"\xff" * len(file.read_bytes()))
+    change_first_input(spec)
+    planned = make_plan(spec)
+    run_attempt(planned)
+    with pytest.raises(
+        InvalidSpec, match=rf"'{file}' is not as it was written .* --restart, which"
+    ):
+        publish_planned(planned)
