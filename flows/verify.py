@@ -21,7 +21,7 @@ from flows.server_away import await_server, kept_report
 from tasks.artifacts import artifact_key, not_vital, show_page
 from tasks.errors import InvalidSpec
 from tasks.previewing import clear_away
-from tasks.scheduled import at_time
+from tasks.scheduled import at_time, is_scheduled
 from tasks.spec import BatchInferenceSpec
 from tasks.timeouts import Deadline, at_output
 from tasks.verifying.accepting import ENOUGH, Configs, refuse_too_few
@@ -67,9 +67,10 @@ def verify(
     """
     refuse_call(rows, tolerance, accept=accept)
     with heartbeats():
+        is_timed = is_scheduled(spec)
         spec = at_time(spec, scheduled_time or time_to_start())
         trial = trial_to_verify(spec, rows, str(flow_run.id), on_cluster=on_cluster)
-        outcome = predicted_again(spec, trial, rows, tolerance, accept=accept)
+        outcome = predicted_again(spec, trial, rows, tolerance, accept=accept, is_timed=is_timed)
         if accept:
             outcome = accepted(outcome)
         await_server()
@@ -94,6 +95,7 @@ def predicted_again(
     tolerance: float,
     *,
     accept: bool,
+    is_timed: bool,
 ) -> Outcome:
     """Predict some published rows beside the output, compare them, and leave nothing there.
 
@@ -103,12 +105,13 @@ def predicted_again(
         rows: how many.
         tolerance: as `compare` takes it.
         accept: whether runs are to go on under this config.
+        is_timed: whether the spec's paths name a time.
 
     Raises:
         BatchInferenceError: nothing can be compared, or by that accepted.
     """
     started, ours = time.time(), own_flow_runs()
-    sample = patient(draw)(spec, trial, rows, ours)
+    sample = patient(draw)(spec, trial, rows, ours, is_timed=is_timed)
     configs = Configs(spec, sample.planned.plan.pins["fingerprints"], sample.seen)
     is_there = trial.cluster == spec.cluster
     try:

@@ -176,7 +176,12 @@ def trial_to_verify(
 
 
 def draw_sample(
-    spec: BatchInferenceSpec, trial: BatchInferenceSpec, rows: int, flow_runs: tuple[str, ...]
+    spec: BatchInferenceSpec,
+    trial: BatchInferenceSpec,
+    rows: int,
+    flow_runs: tuple[str, ...],
+    *,
+    is_timed: bool = False,
 ) -> Sample:
     """Choose rows of published inputs, and plan the run that predicts them again.
 
@@ -185,6 +190,7 @@ def draw_sample(
         trial: what this one does.
         rows: how many.
         flow_runs: ids of the flow run that asks, and of the one that has started it.
+        is_timed: whether the spec's paths name a time, so that there are other ones.
 
     Raises:
         InvalidSpec: nothing is published; or the inputs of all chosen rows have changed or are
@@ -207,11 +213,14 @@ def draw_sample(
         if not work.changed:
             break
     if work is None or not work.lines:
-        left = PublishedShards(storage, output, seen, changed)
-        more = ", or more --rows" if left.has_more_than(0) else ""
+        ways_out = ["put one of them back"]
+        if is_timed:
+            ways_out.append("give the time of a run that has its own, by --scheduled-time")
+        if PublishedShards(storage, output, seen, changed).has_more_than(0):
+            ways_out.append("ask for more --rows")
         problem = (
             f"has none of the inputs of {rows:,} published rows any more as they were: nothing can "
-            f"be compared. Give the time of one that has, by --scheduled-time{more}"
+            f"be compared. To compare, {', or '.join(ways_out)}"
         )
         raise InvalidSpec.at("source.path", spec.source.path, problem)
     planned = plan_trial(trial, work, fingerprints, seen, flow_runs)

@@ -210,8 +210,11 @@ def test_more_rows_are_advised_only_where_there_are_more(numbers: Path) -> None:
     with pytest.raises(InvalidSpec, match=few):
         verify(spec, accept=True)
     (numbers / "1.p").unlink()
-    with pytest.raises(InvalidSpec, match=r"by --scheduled-time$"):
+    with pytest.raises(InvalidSpec, match=r"To compare, put one of them back$"):
         verify(spec)
+    timed = spec.with_part("source", exclude=["{scheduled:%Y}.p"])
+    with pytest.raises(InvalidSpec, match=r"back, or give the time .*, by --scheduled-time$"):
+        verify(timed)
 
 
 def test_no_config_is_accepted_by_a_handful_of_rows(numbers: Path) -> None:
