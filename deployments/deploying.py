@@ -18,6 +18,7 @@ import yaml
 from deployments.automations_left import automations_left
 from deployments.lost_days import refuse_lost_days
 from deployments.lost_schedules import remove_lost_schedules
+from deployments.misfits import refuse_misfit_values
 from deployments.misspelt import flow_of, refuse_unknown_parameters, refuse_unknown_steps
 from deployments.named_server import named_server
 from deployments.parameters import full_spec, place_of
@@ -57,7 +58,8 @@ def deploy(
 
     Raises:
         InvalidSpec: the file has a key that Prefect would drop without a word, or names a step or a
-            parameter that is not there, or a spec of its is wrong; nothing is deployed then.
+            parameter that is not there, or a value or a spec of its is wrong; nothing is deployed
+            then.
         DeployFailedError: Prefect refuses it.
     """
     file = load_prefect_file(prefect_file)
@@ -66,6 +68,7 @@ def deploy(
     for each in wanted:
         refuse_unknown_steps(each)
         refuse_unknown_parameters(each)
+        refuse_misfit_values(each)
         check_specs(each, folder)
         check_specs_of_schedules(each)
     raw = written_out(parse_yaml(prefect_file.read_text(encoding="utf-8")))

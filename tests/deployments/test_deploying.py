@@ -30,6 +30,7 @@ from deployments.deploying import (
     leave_at_rest,
 )
 from deployments.lost_schedules import remove_lost_schedules
+from deployments.misfits import refuse_misfit_values
 from deployments.misspelt import refuse_unknown_steps
 from deployments.named_server import named_server
 from deployments.prefect_command import DeployFailedError, run_prefect
@@ -250,6 +251,7 @@ def test_a_file_with_a_key_that_prefect_would_drop_is_not_deployed(tmp_path: Pat
 
 
 STEP = {"deployments.parameters.stack_file": {"id": "a", "file": "x"}}
+SPEC = {"deployments.parameters.full_spec": {"id": "a", "file": "{{ $SPEC }}"}}
 MISSPELT: dict[str, tuple[dict[str, Any], str]] = {
     "a step": (
         {"build": [STEP, {"deployments.parameters.full_specc": {"file": "a.yaml"}}]},
@@ -275,6 +277,14 @@ MISSPELT: dict[str, tuple[dict[str, Any], str]] = {
         {"parameters": {"spec": {}, "querry_": "cat"}},
         r"^a: parameters: 'querry_' is nothing that flows\.search\..* takes: .*did you mean query",
     ),
+    "a value": (
+        {"parameters": {"spec": "{{ a.spec }}", "query": "cat", "k": "many"}, "build": [SPEC]},
+        r"^a: parameters\.k: 'many' does not fit, .* should be a valid integer",
+    ),
+    "a schedule's value": (
+        {"schedules": [{**DAILY, "parameters": {"any_model": "perhaps"}}]},
+        r"^a: schedules\.parameters\.any_model: 'perhaps' does not fit, .* a valid boolean",
+    ),
     "a schedule's": (
         {"schedules": [{**DAILY, "parameters": {"kk": 3}}]},
         r"^a: parameters: 'kk' is nothing that flows\.search\.search takes: .*k",
@@ -292,6 +302,11 @@ def test_a_name_that_nobody_has_is_named_before_anything_is_deployed(
     nobody: Any = None
     with pytest.raises(InvalidSpec, match=said):
         deploy(nobody, {}, file)
+
+
+def test_values_that_are_filled_in_or_converted_are_nobodys_slip() -> None:
+    values = {"k": "5", "query": "{{ $QUERY }}", "column": None, "index": "off"}
+    refuse_misfit_values(Deployment.model_validate(entry("a", parameters=values)))
 
 
 def test_a_step_that_may_be_there_where_it_is_called_is_nobodys_slip() -> None:
