@@ -13,6 +13,7 @@ import psutil
 from tasks.kinds.models.model import BatchLimit
 from tasks.machine import GIB
 from tasks.protocol.layout import OutputFolder
+from tasks.protocol.read_back import read_note
 from tasks.protocol.storage import FsspecStorage, paths_in
 from tasks.ray_job.job import Job, output_of
 from tasks.spec import BatchInferenceSpec
@@ -20,6 +21,8 @@ from tasks.spec import BatchInferenceSpec
 DAY_SECONDS = 24 * 3600
 DAYS_REMEMBERED = 7
 """After which a run tries whole batches again: somebody else may have had the memory."""
+NOTED = {"device", "halvings", "run_id", "at"}
+"""What a note says."""
 OTHER_GPU = "a GPU that is not PyTorch's"
 """Ray counts what a node is said to have; the model may use it by other means."""
 
@@ -116,8 +119,9 @@ def halvings_of(storage: FsspecStorage, output: OutputFolder, run_id: str) -> li
 
 
 def notes_in(storage: FsspecStorage, folder: str) -> list[dict[str, Any]]:
-    """What replicas have told in a folder and below."""
-    return [json.loads(storage.read(path)) for path in paths_in(storage, folder, ".json")]
+    """What replicas have told in a folder and below; damaged notes are passed over."""
+    found = (read_note(storage, path) or {} for path in paths_in(storage, folder, ".json"))
+    return [note for note in found if note.keys() >= NOTED]
 
 
 def key_of(spec: BatchInferenceSpec, fingerprints: Mapping[str, str], device: str) -> str:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tasks.errors import Orphaned, RunStopped
+from tasks.protocol.read_back import json_object
 from tasks.ray_job.job import Job
 
 LOOK_EVERY_SECONDS = 10.0
@@ -41,13 +42,21 @@ class Followed:
             sign = self.job.storage.read(self.job.followed_file)
         if sign != self.seen:
             self.seen, self.since = sign, now
-            if json.loads(sign).get(HAS_LEFT):
+            if has_left(sign):
                 raise Orphaned("the run that followed this job has ended; run it again to go on")
         if now - self.since > limit:
             raise Orphaned(
                 f"no run has followed this job for timeouts.orphan_seconds {limit:g}; run it "
                 "again to go on where it stopped"
             )
+
+
+def has_left(sign: bytes) -> bool:
+    """Whether a sign is the last one; one that is damaged is a sign all the same."""
+    try:
+        return bool(json_object(sign).get(HAS_LEFT))
+    except ValueError:
+        return False
 
 
 def leave_sign(job: Job, *, has_left: bool = False) -> None:

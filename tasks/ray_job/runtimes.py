@@ -8,6 +8,7 @@ from typing import Any
 
 from tasks.kinds.models.runtimes.runtime_used import RuntimeLog, RuntimeUsed
 from tasks.protocol.layout import RunFolder
+from tasks.protocol.read_back import read_note
 from tasks.protocol.storage import FsspecStorage, paths_in
 from tasks.ray_job.job import Job
 
@@ -31,5 +32,8 @@ class StoredRuntimes(RuntimeLog):
 
 def runtimes_of(storage: FsspecStorage, run: RunFolder) -> list[dict[str, Any]]:
     """What a run's replicas have told, fields as in `RuntimeUsed`; compiled ones first."""
-    told = [json.loads(storage.read(path)) for path in paths_in(storage, run.runtimes, ".json")]
-    return sorted(told, key=lambda each: (each["used"] == "eager", json.dumps(each)))
+    told = (read_note(storage, path) or {} for path in paths_in(storage, run.runtimes, ".json"))
+    return sorted(
+        (each for each in told if "used" in each),
+        key=lambda each: (each["used"] == "eager", json.dumps(each)),
+    )

@@ -7,6 +7,7 @@ version and what is in it: what is not named there does not count.
 """
 
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,6 +18,7 @@ import pyarrow as pa
 
 from tasks.kinds.extras import require
 from tasks.kinds.tables.lance import open_lance
+from tasks.protocol.read_back import json_object, read_back
 from tasks.ray_job.job import output_of
 from tasks.searching.matrix import as_matrix
 from tasks.searching.published import PublishedVectors
@@ -64,12 +66,18 @@ class IndexPlace:
         return f"{output_of(self.spec)[0].url_of(self.path)}.lance"
 
     def load(self) -> IndexState | None:
-        """What the index holds; None where there is none."""
+        """What the index holds; None where there is none.
+
+        Raises:
+            InvalidSpec: what it says is damaged.
+        """
         storage, _ = output_of(self.spec)
-        try:
-            return IndexState(**json.loads(storage.read(f"{self.path}.json")))
-        except FileNotFoundError:
-            return None
+        way_out = "Delete it: searches look at all rows until --index update makes an index anew"
+        with suppress(FileNotFoundError):
+            return read_back(
+                storage, f"{self.path}.json", lambda c: IndexState(**json_object(c)), way_out
+            )
+        return None
 
     def save(self, state: IndexState) -> None:
         """Let searches use it."""
