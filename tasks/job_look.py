@@ -23,9 +23,13 @@ class Look:
 
     @classmethod
     def of(cls, job: Job) -> "Look":
-        """What lies in the attempt's folder; the result first, since progress may be later."""
-        result = read_note(job.storage, job.result_file)
-        return cls(read_note(job.storage, job.progress_file), result)
+        """What lies in the attempt's folder; the result first, since progress may be later.
+
+        A result that is damaged is none: its job is gone, and counts as lost.
+        """
+        result = read_note(job.storage, job.result_file) or {}
+        progress = read_note(job.storage, job.progress_file)
+        return cls(progress or None, result if "error" in result else None)
 
     @property
     def queued_for(self) -> str | None:

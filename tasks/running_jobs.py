@@ -14,6 +14,7 @@ from tasks.planning.unfinished import jobs_left
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.read_back import read_note
 from tasks.ray_job.counts import BEFORE_CUT
+from tasks.ray_job.follower_heartbeat import has_result
 from tasks.ray_job.job import Job, first_job_of, output_of
 from tasks.run import attempts_in, last_job, number_of
 from tasks.spec import BatchInferenceSpec
@@ -139,6 +140,8 @@ def between_attempts(spec: BatchInferenceSpec, paths: list[str], over: set[str])
         last = max(jobs, key=followed_at, default=None)
         for job in jobs:
             state = (read_note(job.storage, job.result_file) or {}).get("state")
+            if state is None and has_result(job):
+                state = "failed"  # it is damaged, and its run makes another attempt
             # Whoever has followed the first job of a cut run makes the other one.
             goes_on = job.stages != BEFORE_CUT or followed_at(job) >= holder.started
             if state == "failed" or (state and job is last and goes_on):

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from tasks.errors import InvalidSpec, Orphaned
+from tasks.job_look import Look
 from tasks.plan import PlannedRun, make_plan
 from tasks.ray_job.batch_limits import halvings_of, is_short
 from tasks.ray_job.follower_heartbeat import Followed, leave_sign
 from tasks.ray_job.job import Job
 from tasks.ray_job.runtimes import runtimes_of
 from tasks.run import left_to_do, new_job
+from tasks.running_jobs import tell_to_stop
 from tasks.searching.index import IndexPlace
 from tests.damaged.states import CONTENTS
 from tests.reporting import classify_spec, make_inputs
@@ -58,9 +60,33 @@ def test_a_damaged_sign_is_one_of_somebody_who_follows(job: Job, damaged: Damage
 
 
 @WAYS
+def test_a_damaged_result_is_none(job: Job, damaged: Damaged) -> None:
+    """Its job is gone, and is told apart from one that still runs by its process."""
+    result = json.dumps({"state": "done", "error": None}).encode()
+    job.storage.write(job.result_file, result)
+    progress = json.dumps({"state": "running", "stages": {"read": {"rows": 1}}}).encode()
+    job.storage.write(job.progress_file, progress)
+    assert (Look.of(job).result, Look.of(job).stage("read")) == (json.loads(result), {"rows": 1})
+    job.storage.write(job.result_file, damaged(result))
+    job.storage.write(job.progress_file, damaged(progress))
+    assert (Look.of(job), Look.of(job).stage("read")) == (Look(), {})
+    assert [each.id for each in tell_to_stop(job.spec).ended] == [job.id]
+
+
+@WAYS
 def test_a_damaged_index_is_named(planned: PlannedRun, damaged: Damaged) -> None:
     place = IndexPlace(planned.spec, "embedding")
     assert place.load() is None
     planned.storage.write(f"{place.path}.json", damaged(b'{"version": 1, "files": {}}'))
     with pytest.raises(InvalidSpec, match=rf"{place.path}\.json' is not as .* Delete it"):
         place.load()
+
+
+@WAYS
+def test_where_the_first_of_two_jobs_lies_is_asked_for(
+    planned: PlannedRun, damaged: Damaged
+) -> None:
+    where = json.dumps({"path": f"{planned.output.path}.other", "run_id": "a"}).encode()
+    planned.storage.write(planned.run.prepared, damaged(where))
+    with pytest.raises(InvalidSpec, match=rf"{planned.run.prepared}' is not as .* Delete it"):
+        tell_to_stop(planned.spec)
