@@ -14,6 +14,7 @@ from tasks.kinds.hive import folder_values
 from tasks.kinds.sinks import Sink
 from tasks.kinds.sources.fitting import DATA_ERRORS, data_error
 from tasks.protocol.asked_at_once import fetched
+from tasks.protocol.read_back import decoded
 from tasks.protocol.storage import FsspecStorage
 
 READERS = 8
@@ -25,6 +26,10 @@ NOT_OURS = (*DATA_ERRORS, ValueError, LookupError, TypeError)
 CHANGED = (
     "is not as it was published ({}): others have moved or rewritten it, as a table's compaction "
     "does, or it is damaged, and its rows cannot be used"
+)
+STAGED_ANEW = (
+    "Put it back from a copy; or, where its run is not published yet, delete it and run again, "
+    "which predicts its rows anew"
 )
 
 
@@ -55,13 +60,22 @@ class OutputReader:
         return fetched(self.read, files, READERS)
 
     def read(self, file: OutputFile) -> pa.Table:
-        """One file's rows."""
+        """One file's rows.
+
+        Raises:
+            InvalidSpec: it cannot be read; says what is wrong with it.
+            FileNotFoundError: it is gone.
+        """
         rows = blank(file.rows)
         if self.inside:
             content = self.storage.read(file.path)
-            rows = self.sink.select(content, self.inside, self.schema_inside)
-            rows = with_decimals(rows, self.schema)
+            rows = decoded(file.path, content, self.select, STAGED_ANEW)
         return self.with_folders(rows, file)
+
+    def select(self, content: bytes) -> pa.Table:
+        """The columns to read of a file's content."""
+        rows = self.sink.select(content, self.inside, self.schema_inside)
+        return with_decimals(rows, self.schema)
 
     def pieces(self, file: OutputFile, num_rows: int) -> Iterator[pa.Table]:
         """One file's rows, so many at a time where the format allows it.

@@ -1,5 +1,6 @@
 """How often the prediction is the label, where rows have both."""
 
+from tasks.errors import InvalidSpec
 from tasks.kinds.gates.comparison import LABEL, PREDICTION, Comparison
 from tasks.kinds.gates.values import refuse_nested
 from tasks.publishing.output_rows import OutputFile, OutputReader
@@ -7,7 +8,10 @@ from tasks.reporting.evidence import Evidence
 
 
 def compare_labels(evidence: Evidence) -> Comparison | None:
-    """Compare all of the run's published rows, one file at a time; None without both columns."""
+    """Compare all of the run's published rows, one file at a time.
+
+    None without both columns, or where others have changed or removed a file.
+    """
     planned, schema = evidence.planned, evidence.schema
     names = [LABEL, PREDICTION]
     if schema is None or not set(names) <= set(schema.names):
@@ -19,6 +23,10 @@ def compare_labels(evidence: Evidence) -> Comparison | None:
         for file in evidence.published()
     ]
     compared = Comparison()
-    for rows in OutputReader(planned.storage, planned.spec.sink, schema, names).stream(files):
-        compared.add(rows)
+    try:
+        for rows in OutputReader(planned.storage, planned.spec.sink, schema, names).stream(files):
+            compared.add(rows)
+    except (FileNotFoundError, InvalidSpec) as error:
+        evidence.go_without("the accuracy", error)
+        return None
     return compared if compared.total else None

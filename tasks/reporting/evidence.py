@@ -167,10 +167,19 @@ class Evidence:
             content = read_published(planned.storage, planned.output, file)
             return decoded(file.target(planned.output), content, rows_shown, "Put it back")
         except (FileNotFoundError, InvalidSpec) as error:
-            if planned.ledger.look().version != self.ledger.version:
-                raise
-            logger.warning("rows set aside are left out of the report: %s", error)
+            self.go_without("rows set aside", error)
             return None
+
+    def go_without(self, what: str, error: Exception) -> None:
+        """Log what the report lacks, since others have changed or removed a file of the run's.
+
+        Raises:
+            FileNotFoundError: the error itself, where somebody has published since the ledger was
+                looked at, and has removed the file by that.
+        """
+        if self.planned.ledger.look().version != self.ledger.version:
+            raise error
+        logger.warning("the report goes without %s: %s", what, error)
 
     @cached_property
     def schema(self) -> pa.Schema | None:

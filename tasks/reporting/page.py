@@ -44,7 +44,7 @@ def success_page(evidence: Evidence, report: dict[str, Any], compared: Compariso
         section("Gates", gates_part(evidence, report["accepted"]) if report["gates"] else ""),
         section("Accuracy", accuracy_part(compared)),
         section("Last runs", *trend_part(past_runs(evidence, report))),
-        section("Sample predictions", run_sample(planned, evidence.accepted)),
+        section("Sample predictions", run_sample(evidence)),
         section("Rows set aside", rejections_part(evidence)),
         section("Files", told_files(report["file_sizes"]), files_table(evidence)),
         section("Made with", versions_table(evidence)),
@@ -79,7 +79,7 @@ def held_sections(evidence: Evidence, error: BaseException) -> list[str]:
     """What a person looks at before they publish what a gate holds back; else nothing."""
     if not isinstance(error, GateFailed):
         return []
-    sample = run_sample(evidence.planned, evidence.accepted)
+    sample = run_sample(evidence)
     return [section("Gates", gates_part(evidence)), section("Sample predictions", sample)]
 
 

@@ -8,12 +8,15 @@ from typing import Any
 import pyarrow as pa
 from PIL import Image
 
+from tasks.errors import InvalidSpec
 from tasks.kinds.images import decode_image
 from tasks.kinds.sources import ImagesSource, Source
 from tasks.kinds.sources.images import SUFFIXES
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
+from tasks.protocol.read_back import read_back
 from tasks.python_rows import python_rows
+from tasks.reporting.evidence import Evidence
 from tasks.reporting.objects import Object, drawn, objects_of
 from tasks.reporting.redaction import cell, scrub, table
 
@@ -25,16 +28,24 @@ THUMBNAIL_PIXELS = 96
 JPEG_QUALITY = 85
 
 
-def run_sample(planned: PlannedRun, accepted: Accepted) -> str:
+def run_sample(evidence: Evidence) -> str:
     """The run's first rows as an HTML table; empty where there are none."""
-    rows = sample_rows(planned, accepted)
-    return "" if rows is None else sample_table(planned, rows)
+    rows = None
+    try:
+        rows = sample_rows(evidence.planned, evidence.accepted)
+    except (FileNotFoundError, InvalidSpec) as error:
+        evidence.go_without("sample predictions", error)
+    return "" if rows is None else sample_table(evidence.planned, rows)
 
 
 def sample_rows(planned: PlannedRun, accepted: Accepted) -> pa.Table | None:
     """Some of the run's rows, published or held back, to look at; None where there are none.
 
     A version that was replaced since has none any more.
+
+    Raises:
+        FileNotFoundError: a file of theirs is gone.
+        InvalidSpec: it cannot be read.
     """
     snapshot = planned.ledger.look()
     mine = [f for f in snapshot.files.values() if f.run_id == planned.run.run_id]
@@ -43,7 +54,7 @@ def sample_rows(planned: PlannedRun, accepted: Accepted) -> pa.Table | None:
         files = [file for record in accepted.records for file in record.files]
         paths = [f"{planned.run.staging}/{file.name}" for file in files]
     for path in paths:
-        rows = planned.spec.sink.decode(planned.storage.read(path))
+        rows = read_back(planned.storage, path, planned.spec.sink.decode, "Put it back")
         if len(rows):
             return rows.slice(0, SAMPLE_ROWS)
     return None

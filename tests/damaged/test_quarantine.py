@@ -49,6 +49,6 @@ def test_a_report_goes_without_them(damaged: State, caplog: pytest.LogCaptureFix
     manifest = Path(f"{damaged.spec.sink.path}.state/manifests/{damaged.run.name}.json")
     manifest.unlink()  # as where the process was killed that had published
     assert "its report was written: it is now" in str(report_late(make_plan(damaged.spec)))
-    assert "rows set aside are left out of the report" in caplog.text
+    assert "the report goes without rows set aside" in caplog.text
     told = json.loads(manifest.read_bytes())
     assert (told["rows"]["rejected"], told["stages"]["infer"]["rejected"]) == (2, 2)
