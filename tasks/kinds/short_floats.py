@@ -16,9 +16,15 @@ def short_floats(rows: pa.Table) -> pa.Table:
 
 
 def with_floats(kind: pa.DataType, wanted: pa.DataType) -> pa.DataType:
-    """A type with another one for single floats, at any depth, and without dictionaries."""
+    """A type with another one for single floats, at any depth, and without dictionaries.
+
+    A struct's field without a type becomes text: of rows that begin within an array, Arrow's cast
+    of it to none again reads beyond the end, or ends the process.
+    """
     if kind == pa.float32():
         return wanted
+    if pa.types.is_null(kind):
+        return pa.string()
     if pa.types.is_dictionary(kind):
         return with_floats(kind.value_type, wanted)
     if pa.types.is_struct(kind):

@@ -172,3 +172,9 @@ def test_more_text_than_arrow_can_count_is_written_all_the_same(
     monkeypatch.setattr("tasks.kinds.sinks.json_texts.LONGEST_ESCAPED", 3)
     rows = pa.table({"x": ["abc", '"']})
     assert SINK.encode(rows) == b'{"x": "abc"}\n{"x": "\\""}\n'
+
+
+def test_fields_without_a_type_beside_single_floats_are_null() -> None:
+    kind = pa.map_(pa.string(), pa.struct([("score", pa.float32()), ("mask", pa.null())]))
+    rows = pa.table({"x": pa.array([[("a", {"score": 0.1})]] * 3, kind)}).slice(1)
+    assert SINK.encode(rows) == b'{"x": [["a", {"score": 0.1, "mask": null}]]}\n' * 2
