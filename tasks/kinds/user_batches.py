@@ -55,7 +55,7 @@ def untouched(
         return {}  # the adapter says so; a step may leave out some children of a row
     if not given.num_columns:
         return {}
-    others = given.drop_columns([name for name in given.column_names if name in texts])
+    others = given.select([name for name in given.column_names if name not in texts])
     # Of all rows, and taken then: of those that are left alone, none may lack a value any more,
     # and whole numbers would not be the floats that user code got.
     sent = {**AS_SENT[batch_format](others), **texts}
