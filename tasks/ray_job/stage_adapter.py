@@ -232,9 +232,10 @@ def as_json(row: pa.Table) -> str:
     gigabytes of them.
     """
     visible = row.select(columns.visible(row))
-    present = [each for each in visible.schema if not visible[each.name].null_count]
-    sizes = {each.name: visible[each.name].nbytes for each in present if is_array(each)}
-    media = {each.name for each in visible.schema if column_types.is_media(each)}
+    arrays = [each for each in visible.schema if is_array(each)]
+    present = [each.name for each in arrays if not visible[each.name].null_count]
+    sizes = {name: visible[name].nbytes for name in present}
+    media = {each.name for each in arrays if column_types.is_media(each)}
     large = {n: f"<{size} bytes>" for n, size in sizes.items() if n in media or size > LARGE_BYTES}
     (known,) = python_rows(visible.drop_columns([*large])) or [{}]  # none without a column
     shown = {name: large.get(name, known.get(name)) for name in visible.column_names}
