@@ -3,6 +3,7 @@
 import base64
 import io
 from collections.abc import Container
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -54,9 +55,10 @@ def sample_rows(planned: PlannedRun, accepted: Accepted) -> pa.Table | None:
         files = [file for record in accepted.records for file in record.files]
         paths = [f"{planned.run.staging}/{file.name}" for file in files]
     for path in paths:
-        rows = read_back(planned.storage, path, planned.spec.sink.decode, "Put it back")
+        first_rows = partial(planned.spec.sink.first_rows, num_rows=SAMPLE_ROWS)
+        rows = read_back(planned.storage, path, first_rows, "Put it back")
         if len(rows):
-            return rows.slice(0, SAMPLE_ROWS)
+            return rows
     return None
 
 

@@ -153,6 +153,10 @@ class Sink(Kind):
         """Rows of a file that `encode` made."""
         raise NotImplementedError
 
+    def first_rows(self, data: bytes, num_rows: int) -> pa.Table:
+        """The same of so many rows at most."""
+        return self.decode(data).slice(0, num_rows)
+
     def select(self, data: bytes, names: list[str], schema: pa.Schema) -> pa.Table:
         """Some columns of a file that `encode` made of rows with this schema."""
         return self.decode(data).select(names)

@@ -41,6 +41,20 @@ def test_some_columns(sink: Sink, names: list[str]) -> None:
         assert values == pytest.approx(wanted[name]) if name == "score" else values == wanted[name]
 
 
+@pytest.mark.parametrize("sink", SINKS, ids=repr)
+def test_first_rows(sink: Sink) -> None:
+    data = sink.encode(ROWS)
+    for num_rows in (0, 2, 4):
+        found = sink.first_rows(data, num_rows).to_pylist()
+        assert found == sink.decode(data).to_pylist()[:num_rows]
+
+
+def test_of_lines_no_more_are_read_than_are_shown() -> None:
+    sink = JsonlSink(path="/o")
+    data = sink.encode(ROWS)
+    assert sink.first_rows(data + b"no line\n" * 9, 3).equals(sink.decode(data))
+
+
 @pytest.mark.parametrize("values", [[1, None], [True, None], [0.5, None], ["x", None]])
 @pytest.mark.parametrize("sink", SINKS, ids=repr)
 def test_a_lone_column(sink: Sink, values: list[Any]) -> None:
