@@ -21,6 +21,7 @@ from tasks.ray_job.executor_polling import PollInterval
 from tasks.ray_job.follower_heartbeat import Followed
 from tasks.ray_job.gpu_queue import await_turn, within_limit
 from tasks.ray_job.job import LOAD_SECONDS, Job
+from tasks.ray_job.killed_replica import forget_processes
 from tasks.ray_job.local_autoscaling import LocalAutoscaler, leave_pool_alone
 from tasks.ray_job.metrics import CountingActor
 from tasks.ray_job.nodes import await_room, check_nodes, nodes_lost, nodes_now
@@ -102,6 +103,7 @@ def run_on_ray(job: Job) -> None:
         with suppress(Exception):  # what ended the job is to be heard
             forget_notes(job)
             forget_all(job)
+            forget_processes(job)
     progress.finish()
 
 

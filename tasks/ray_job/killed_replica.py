@@ -4,16 +4,17 @@ import ray
 from ray._private.state import state
 from ray._raylet import WorkerID
 from ray.core.generated import common_pb2, gcs_pb2
-from ray.experimental.internal_kv import _internal_kv_get, _internal_kv_put
+from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_get, _internal_kv_put
 
 from tasks.kinds.models.model import BatchLimit
+from tasks.ray_job.job import Job
 
 NAMESPACE = b"batch-inference-replicas"
 MOST_HALVINGS = 6
 """Batches of a sixty-fourth: with fewer rows a kill has other reasons."""
 
 
-def spare_memory(limit: BatchLimit) -> bool:
+def spare_memory(job: Job, limit: BatchLimit) -> bool:
     """Halve batches where Ray killed this replica's former process: its node had no memory left.
 
     Not where they have been halved since it began: several replicas may be killed for one reason.
@@ -24,7 +25,8 @@ def spare_memory(limit: BatchLimit) -> bool:
         Whether there was a former process at all.
     """
     context = ray.get_runtime_context()
-    replica, process = context.get_actor_id().encode(), context.get_worker_id()
+    replica = f"{job.id}/{context.get_actor_id()}".encode()
+    process = context.get_worker_id()
     former = _internal_kv_get(replica, namespace=NAMESPACE)
     if former is not None:
         its_process, its_halvings = former.decode().split()
@@ -34,6 +36,11 @@ def spare_memory(limit: BatchLimit) -> bool:
     note = f"{process} {limit.halvings}".encode()
     _internal_kv_put(replica, note, overwrite=True, namespace=NAMESPACE)
     return former is not None
+
+
+def forget_processes(job: Job) -> None:
+    """The job is over; the head, which may run for months, would keep a note of each replica."""
+    _internal_kv_del(f"{job.id}/".encode(), del_by_prefix=True, namespace=NAMESPACE)
 
 
 def has_run_out_of_memory(process: str) -> bool:

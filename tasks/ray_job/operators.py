@@ -75,7 +75,7 @@ class Infer:
         self.threads = threads_of_worker(job.spec.resources.cores)
         try:
             stage = infer_stage(job, device_of(num_gpus), self.threads)
-            if spare_memory(stage.limit):
+            if spare_memory(job, stage.limit):
                 self.in_hand = InHand.of_this_replica(job)
                 stage = self.in_hand.noting(stage)
             run = profiled_stage(job, "infer", stage)

@@ -40,14 +40,18 @@ def test_what_is_recorded_of_a_batch_is_not_done_again(numbers: Path, ray_addres
     assert again, "it died before its batch was done"
     assert again[0] >= 20, "a part of it was recorded"
     assert given[DIES_AT] == 2
-    assert notes_on(ray_address) == [], "they are deleted with their job"
+    assert notes_on(ray_address, report["run_id"]) == [], "they are deleted with their job"
 
 
-def notes_on(address: str) -> list[bytes]:
-    """What Ray's table says of parts."""
+def notes_on(address: str, run_id: str) -> list[bytes]:
+    """What Ray's table, which lasts as long as its head, says of parts, rows in hand and replicas.
+
+    Of one run: those of others on this Ray may have been killed, with nobody to delete them.
+    """
     from ray._raylet import GcsClient  # type: ignore[attr-defined]
 
-    from tasks.ray_job.deterministic_replay import NAMESPACE
+    from tasks.ray_job import deterministic_replay, killed_replica, poison_rows
 
-    found: list[bytes] = GcsClient(address=address).internal_kv_keys(b"", NAMESPACE)
-    return found
+    table, begins = GcsClient(address=address), run_id.encode()
+    noting = (deterministic_replay, poison_rows, killed_replica)
+    return [key for each in noting for key in table.internal_kv_keys(begins, each.NAMESPACE)]

@@ -6,6 +6,9 @@ import pytest
 
 from tasks.kinds.models.model import BatchLimit
 from tasks.ray_job.killed_replica import MOST_HALVINGS, spare_memory
+from tests.ray_job.test_own_machine import job_of, spec
+
+JOB = job_of(spec())
 
 
 @pytest.fixture
@@ -36,7 +39,7 @@ class ReplicaStarts:
 
     def __call__(self, actor: str, halvings: int, *, after_a_kill: bool = True) -> int:
         """Begin a process where so many halvings are remembered; how many there are then."""
-        former = self.told.get(actor.encode())
+        former = self.told.get(f"{JOB.id}/{actor}".encode())
         if former is not None and after_a_kill:
             self.killed.add(former.decode().split()[0])
         self.processes += 1
@@ -44,7 +47,7 @@ class ReplicaStarts:
             get_actor_id=lambda: actor, get_worker_id=lambda: f"process{self.processes}"
         )
         limit = BatchLimit(halvings)
-        spare_memory(limit)
+        spare_memory(JOB, limit)
         return limit.halvings
 
 

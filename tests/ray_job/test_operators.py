@@ -126,7 +126,7 @@ def test_images_are_prepared_on_the_threads_of_their_worker(
     monkeypatch.setattr("tasks.ray_job.operators.InHand.of_this_task", lambda job, stage: None)
     model_alone = StageAdapter("infer", (lambda rows: rows,))
     monkeypatch.setattr("tasks.ray_job.operators.infer_stage", lambda *given: model_alone)
-    monkeypatch.setattr("tasks.ray_job.operators.spare_memory", lambda limit: None)
+    monkeypatch.setattr("tasks.ray_job.operators.spare_memory", lambda job, limit: None)
     monkeypatch.setattr("tasks.ray_job.stage_functions.cores", lambda: 8)
     model = {"kind": "huggingface", "task": "image-classification", "name_or_path": str(tmp_path)}
     changes = {"resources": {"num_cpus": 2}, "stages": {"preprocess": {"num_cpus": 3}}}
@@ -165,7 +165,7 @@ def test_who_holds_a_gpu_predicts_on_it(
         return StageAdapter("infer", (lambda rows: rows,))
 
     monkeypatch.setattr("tasks.ray_job.operators.infer_stage", stage_on)
-    monkeypatch.setattr("tasks.ray_job.operators.spare_memory", lambda limit: None)
+    monkeypatch.setattr("tasks.ray_job.operators.spare_memory", lambda job, limit: None)
     monkeypatch.setattr("tasks.ray_job.operators.with_device", lambda report, num_gpus: report)
     Infer(job_of(spec()), num_gpus, ignore)
     assert asked == [device]
