@@ -2,6 +2,8 @@
 
 import ray
 from ray.data import ActorPoolStrategy, Dataset, TaskPoolStrategy
+from ray.data._internal.logical.interfaces import LogicalPlan
+from ray.data._internal.logical.operators import Write
 
 from tasks.machine import GIB
 from tasks.ray_job.batch_sizes import BATCHES_IN_HAND
@@ -59,11 +61,24 @@ def run_pipeline(
     if "infer" in job.stages:
         replica = PreprocessAndInfer if in_replicas else Infer
         rows = inferred(rows, replica, job, num_gpus, report, replicas)
-    rows.write_datasink(
+    write(rows, job, report)
+
+
+def write(rows: Dataset, job: Job, report: Reporter) -> None:
+    """Run it all to the end of the write stage, and keep nothing that its tasks return.
+
+    `write_datasink` would keep that until the last, and Ray all that it needs to have it made
+    again: 20 KiB of the driver's memory for each batch.
+    """
+    stage = Write(
         RecordDatasink(job, report),
-        ray_remote_args={"num_cpus": stages.write.num_cpus, **RETRIES},
-        concurrency=most_writers(job.spec),
+        input_dependencies=[rows._logical_plan.dag],
+        ray_remote_args={"num_cpus": job.spec.stages.write.num_cpus, **RETRIES},
+        compute=TaskPoolStrategy(most_writers(job.spec)),
     )
+    written = Dataset._from_parent(rows, LogicalPlan(stage, rows.context))
+    for _ in written.iter_internal_ref_bundles():
+        pass
 
 
 def inferred(
