@@ -1,11 +1,12 @@
 """The plan as a task, which a deployment's run tries again while a storage or a cluster is away."""
 
+import time
 from typing import Any, ParamSpec, TypeVar
 
-from prefect import Task, task
+from prefect import Task, get_run_logger, task
 
 from flows.deployment_run import is_deployment_run
-from tasks.errors import BatchInferenceError
+from tasks.errors import BatchInferenceError, OutputHeld
 from tasks.plan import PlannedRun, make_plan
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
@@ -16,7 +17,33 @@ WAITS_SECONDS = (10.0, 20.0, 30.0, *[60.0] * 9)
 ANSWERS = (FileNotFoundError, FileExistsError, NotADirectoryError, PermissionError)
 """What a storage that is there says."""
 
-plan = task(name="plan", persist_result=False, retries=0)(make_plan)
+LOOK_EVERY_SECONDS = 10.0
+"""At a process that is waited for."""
+
+
+@task(name="plan", persist_result=False, retries=0)
+def plan(spec: BatchInferenceSpec, options: RunOptions) -> PlannedRun:
+    """Plan a run, once no other process is at work on it for the same flow run.
+
+    A worker says twice of a process that it was killed, and a server may take one for dead that
+    lives: each time the flow run is begun once more. Were this one to fail, so would the flow run
+    whose other process goes on.
+
+    Raises:
+        BatchInferenceError: as `make_plan`.
+    """
+    while True:
+        try:
+            return make_plan(spec, options)
+        except OutputHeld as error:
+            if error.is_over is None or not set(error.flow_runs) & set(options.flow_runs):
+                raise
+            told = "this flow run was begun twice, and waits for its other process: %s"
+            get_run_logger().warning(told, error)
+            while not error.is_over():
+                time.sleep(LOOK_EVERY_SECONDS)
+
+
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -31,6 +31,7 @@ BatchInferenceError
 """
 
 import reprlib
+from collections.abc import Callable
 from typing import ClassVar, Self
 
 from tasks.counted import counted
@@ -173,6 +174,10 @@ class OutputHeld(Final):
     """Another run holds the output."""
 
     exit_code = 4
+    flow_runs: tuple[str, ...] = ()
+    """Of whoever is at work there, where that is why."""
+    is_over: Callable[[], bool] | None = None
+    """Whether nobody is any more, to be asked again and again."""
 
 
 class StageFailed(Retryable):

@@ -122,10 +122,13 @@ class UnfinishedRuns(AtOutput):
     def refuse_live(self, run: RunFolder) -> None:
         """Raise OutputHeld where somebody is at work on a run."""
         if holder := holder_of(self.storage, run):
-            raise OutputHeld(
+            error = OutputHeld(
                 f"{self.output.path} is held by run {run.run_id}, at work in {holder}; wait for "
                 "it, or stop it first"
             )
+            error.flow_runs = holder.flow_runs
+            error.is_over = lambda: holder_of(self.storage, run) is None
+            raise error
 
     def refuse_others(
         self,

@@ -5,12 +5,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Timer
+from typing import Any
 from uuid import UUID
 
 import pytest
 from prefect.client.orchestration import get_client
+from prefect.flow_engine import run_flow
 from prefect.settings import PREFECT_API_URL
-from prefect.states import Cancelling, Pending
+from prefect.states import AwaitingRetry, Cancelling, Crashed, Pending
 
 from flows.batch_inference import batch_inference
 from flows.lost_worker import HOOKS, STARTED_FOR
@@ -88,6 +91,29 @@ def test_a_run_that_is_cancelled_then_stops_and_says_so(
     Path(f"{numbers}.go_on").touch()
     assert end_of(*left_behind) == ("Cancelled", "stopped, and can be resumed")
     assert not Path(spec.sink.path).exists()
+
+
+def test_a_run_that_is_begun_once_more_meanwhile_waits_for_its_other_process(
+    left_behind: tuple[UUID, "subprocess.Popen[bytes]"],
+    spec: BatchInferenceSpec,
+    numbers: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where a worker says twice that a process was killed: the second word is of the next."""
+    run, process = left_behind
+    monkeypatch.setattr("flows.planning.LOOK_EVERY_SECONDS", 0.1)
+    again: list[Any] = [Crashed(), AwaitingRetry(), Pending()]
+    with get_client(sync_client=True) as client:
+        for state in again:
+            client.set_flow_run_state(run, state, force=True)
+        begun = client.read_flow_run(run)
+    Timer(3.0, Path(f"{numbers}.go_on").touch).start()
+    ended: Any = run_flow(
+        batch_inference, flow_run=begun, parameters={"spec": spec}, return_type="state"
+    )
+    assert (ended.name, ended.message) == ("Completed", None)
+    assert end_of(run, process)[0] == "Completed"
+    assert len(published(spec)) == 1000
 
 
 WRITES = """
