@@ -5,6 +5,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from prefect import Task, get_run_logger, task
 
+from flows.cancellation import refuse_cancelled_meanwhile
 from flows.deployment_run import is_deployment_run
 from tasks.errors import BatchInferenceError, OutputHeld
 from tasks.plan import PlannedRun, make_plan
@@ -27,21 +28,26 @@ def plan(spec: BatchInferenceSpec, options: RunOptions) -> PlannedRun:
 
     A worker says twice of a process that it was killed, and a server may take one for dead that
     lives: each time the flow run is begun once more. Were this one to fail, so would the flow run
-    whose other process goes on.
+    whose other process goes on, or is done by the time that the next run is at work.
 
     Raises:
         BatchInferenceError: as `make_plan`.
+        RunStopped: somebody has cancelled the flow run meanwhile.
     """
+    has_waited = False
     while True:
         try:
             return make_plan(spec, options)
         except OutputHeld as error:
-            if error.is_over is None or not set(error.flow_runs) & set(options.flow_runs):
+            is_own = not set(error.flow_runs).isdisjoint(options.flow_runs)
+            if error.is_over is None or not (is_own or has_waited):
                 raise
             told = "this flow run was begun twice, and waits for its other process: %s"
             get_run_logger().warning(told, error)
             while not error.is_over():
                 time.sleep(LOOK_EVERY_SECONDS)
+            refuse_cancelled_meanwhile()
+            has_waited = True
 
 
 P = ParamSpec("P")

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from prefect import flow
 from prefect.client.orchestration import get_client
 from prefect.flow_engine import run_flow
 from prefect.settings import PREFECT_API_URL
@@ -17,6 +18,9 @@ from prefect.states import AwaitingRetry, Cancelling, Crashed, Pending
 
 from flows.batch_inference import batch_inference
 from flows.lost_worker import HOOKS, STARTED_FOR
+from flows.planning import plan
+from tasks.errors import OutputHeld
+from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import published, spec_of
 from tests.flows.jobs_cluster import await_that
@@ -114,6 +118,33 @@ def test_a_run_that_is_begun_once_more_meanwhile_waits_for_its_other_process(
     assert (ended.name, ended.message) == ("Completed", None)
     assert end_of(run, process)[0] == "Completed"
     assert len(published(spec)) == 1000
+
+
+def test_whoever_has_waited_for_that_waits_for_the_next_run_too(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be said to have failed, once its other process has done all."""
+    own, others = (OutputHeld("it is held by another run") for _ in range(2))
+    own.flow_runs, others.flow_runs = ("this",), ("another",)
+    own.is_over = others.is_over = lambda: True
+    found: list[Any] = [own, others, "planned", others]
+
+    def make_plan(*_: Any) -> Any:
+        first = found.pop(0)
+        if isinstance(first, OutputHeld):
+            raise first
+        return first
+
+    monkeypatch.setattr("flows.planning.make_plan", make_plan)
+    options = RunOptions(flow_runs=("this",))
+
+    @flow
+    def begun_twice() -> Any:
+        return plan(spec_of(numbers), options)
+
+    assert begun_twice() == "planned"
+    with pytest.raises(OutputHeld):
+        begun_twice()
 
 
 WRITES = """
