@@ -34,12 +34,14 @@ def plan(spec: BatchInferenceSpec, options: RunOptions) -> PlannedRun:
         BatchInferenceError: as `make_plan`.
         RunStopped: somebody has cancelled the flow run meanwhile.
     """
-    has_waited = False
+    own, has_waited = options.flow_runs, False
+    if options.makes_new_version(spec):
+        own = own[:1]  # what another one's run has replaced for the same caller stays as it is
     while True:
         try:
             return make_plan(spec, options)
         except OutputHeld as error:
-            is_own = not set(error.flow_runs).isdisjoint(options.flow_runs)
+            is_own = not set(error.flow_runs).isdisjoint(own)
             if error.is_over is None or not (is_own or has_waited):
                 raise
             told = "this flow run was begun twice, and waits for its other process: %s"

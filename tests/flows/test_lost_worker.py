@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -125,9 +126,9 @@ def test_whoever_has_waited_for_that_waits_for_the_next_run_too(
 ) -> None:
     """It would be said to have failed, once its other process has done all."""
     own, others = (OutputHeld("it is held by another run") for _ in range(2))
-    own.flow_runs, others.flow_runs = ("this",), ("another",)
+    own.flow_runs, others.flow_runs = ("before", "caller"), ("another",)
     own.is_over = others.is_over = lambda: True
-    found: list[Any] = [own, others, "planned", others]
+    found: list[Any] = [own, others, "planned", others, own]
 
     def make_plan(*_: Any) -> Any:
         first = found.pop(0)
@@ -136,15 +137,17 @@ def test_whoever_has_waited_for_that_waits_for_the_next_run_too(
         return first
 
     monkeypatch.setattr("flows.planning.make_plan", make_plan)
-    options = RunOptions(flow_runs=("this",))
+    options = RunOptions(flow_runs=("this", "caller"))
 
     @flow
-    def begun_twice() -> Any:
-        return plan(spec_of(numbers), options)
+    def begun_twice(replace_output: bool = False) -> Any:
+        return plan(spec_of(numbers), replace(options, replace_output=replace_output))
 
     assert begun_twice() == "planned"
-    with pytest.raises(OutputHeld):
-        begun_twice()
+    for replace_output in (False, True):  # at the latter it would replace what the other one has
+        with pytest.raises(OutputHeld):
+            begun_twice(replace_output)
+    assert not found
 
 
 WRITES = """
