@@ -58,20 +58,24 @@ Init = Annotated[dict[str, Any], AfterValidator(as_in_json)]
 """Arguments of code of the user's."""
 
 
-def check_use(field: str, reference: str, init: Mapping[str, Any]) -> None:
+def check_use(field: str, reference: str, init: Mapping[str, Any]) -> Definition | None:
     """See that a class or function is there and can be used as `made` does, from its source alone.
+
+    Returns:
+        As `check_reference`.
 
     Raises:
         InvalidSpec: as `check_reference`; or it takes other arguments, or no batch.
     """
     definition = check_reference(field, reference)
     if definition is None:
-        return
+        return None
     is_class = isinstance(definition, ast.ClassDef)
     if (signature := source_signature(definition)) is not None:
         refuse_other_arguments(field, reference, signature, init, is_class=is_class)
     if is_uncallable(definition):
         raise InvalidSpec.at(field, reference, uncallable(definition.name))
+    return definition
 
 
 def check_reference(field: str, reference: str) -> Definition | None:

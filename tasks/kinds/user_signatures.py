@@ -51,7 +51,12 @@ def source_signature(definition: Definition) -> Signature | None:
         return None  # a metaclass, for one
     if "__init__" not in names_in(definition):
         return None if definition.bases else Signature()
-    own = definition_in(definition, "__init__")
+    return method_signature(definition, "__init__")
+
+
+def method_signature(definition: ast.ClassDef, name: str) -> Signature | None:
+    """What a method asks for beside self; None where its class's source does not say."""
+    own = definition_in(definition, name)
     if not isinstance(own, ast.FunctionDef) or own.decorator_list:
         return None
     return Signature([*parameters(own.args)][1:])

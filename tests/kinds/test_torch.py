@@ -327,6 +327,35 @@ def test_a_module_that_takes_whole_numbers_is_to_be_told_of_them(tmp_path: Path,
     assert len(predicted(told, rows)) == 2
 
 
+def test_inputs_of_a_decorated_forward_are_compared_when_it_is_loaded(tmp_path: Path) -> None:
+    model = several(tmp_path, "tuple", **{"class": f"{CODE}:SeveralWithoutGradients"})
+    model.check()
+    predicted(model, ROWS)
+    other = model.model_copy(update={"inputs": {"x": ["a", "b", "c"], "kind": "kind"}})
+    other.check()
+    with pytest.raises(
+        InvalidSpec, match=r"model\.inputs: \['x', 'kind'\] do not fit .*takes x, c"
+    ):
+        predicted(other, ROWS)
+
+
+def test_an_error_over_shapes_says_which_ones_there_were(tmp_path: Path) -> None:
+    """A column of numbers is one dimension, and of several, side by side, two."""
+    import torch
+
+    from tests.kinds.torch_code import Beside
+
+    torch.save(Beside().state_dict(), tmp_path / "beside.pt")
+    given: dict[str, Any] = {"class": f"{CODE}:Beside", "columns": []}
+    rows = rows_of(picture=[[1.0, 2.0], [3.0, 4.0]], age=[5.0, 6.0])
+    model = model_of(tmp_path / "beside.pt", **given, inputs={"picture": "picture", "age": "age"})
+    told = r"it was called with picture \(rows, 2\), age \(rows\); .*, as \[age\], is \(rows, 1\)$"
+    with pytest.raises(RuntimeError, match=told):
+        predicted(model, rows)
+    model = model.model_copy(update={"inputs": {"picture": "picture", "age": ["age"]}})
+    np.testing.assert_allclose(values(predicted(model, rows)), [[1, 2, 5], [3, 4, 6]])
+
+
 @pytest.mark.parametrize("file", ["weights.pt", "script.pt"])
 def test_too_few_columns_are_no_rows_fault(folder: Path, file: str) -> None:
     fields = WEIGHTS if file == "weights.pt" else {}
@@ -434,6 +463,22 @@ REFUSED = {
     "weights without a module": ("weights.pt", {}, "holds weights alone: name the module"),
     "a program with a module": ("any.pt2", WEIGHTS, "whole model .exported program.: leave class"),
     "no such class": ("weights.pt", {"class": f"{CODE}:Nets"}, "is not there: torch_code.py"),
+    "an argument that the class does not take": (
+        "weights.pt",
+        {**WEIGHTS, "init": {"widht": 64}},
+        r"model\.init: \{'widht': 64\} does not fit .*:Digits: got an unexpected .* 'widht'",
+    ),
+    "an input of another name": (
+        "weights.pt",
+        {**WEIGHTS, "columns": [], "inputs": {"pixels": "pixels"}},
+        r"model\.inputs: \['pixels'\] do not fit .*:Digits\.forward, which takes x: ",
+    ),
+    "one input for two": (
+        "weights.pt",
+        {"class": f"{CODE}:Several"},
+        r"model\.columns: \['pixels'\] is one input, which does not fit .*:Several\.forward "
+        r"\(missing a required argument: 'category'\): name the columns of each of its arg",
+    ),
     "whole numbers elsewhere": (
         "weights.pt",
         {**WEIGHTS, "integers": ["ids"]},
@@ -536,10 +581,12 @@ def test_weights_that_do_not_fit(folder: Path) -> None:
     message = "it lacks scale; it has besides layer.weight, layer.bias"
     with pytest.raises(InvalidSpec, match=message):
         predicted(other, rows)
-    with pytest.raises(InvalidSpec, match=r"model.init: .* does not make .*unexpected keyword"):
+    with pytest.raises(InvalidSpec, match=r"model.init: .* does not fit .*unexpected keyword"):
         predicted(model_of(folder / "weights.pt", **WEIGHTS, init={"depth": 2}), rows)
+    with pytest.raises(InvalidSpec, match=r"model.init: .* does not make .*Digits: "):
+        predicted(model_of(folder / "weights.pt", **WEIGHTS, init={"width": "wide"}), rows)
     secret = {"token": "hunter2"}
-    with pytest.raises(InvalidSpec, match="does not make") as raised:
+    with pytest.raises(InvalidSpec, match="does not fit") as raised:
         predicted(model_of(folder / "weights.pt", **WEIGHTS, init=secret), rows)
     assert "hunter2" not in str(raised.value)
     whole = (folder / "weights.safetensors").read_bytes()

@@ -89,6 +89,25 @@ class Several(torch.nn.Module):
         return many[self.returns]
 
 
+class SeveralWithoutGradients(Several):
+    """Has a forward of which the source does not say how it is called."""
+
+    @torch.no_grad()
+    def forward(self, x: torch.Tensor, category: torch.Tensor) -> object:
+        return super().forward(x, category)
+
+
+class Beside(torch.nn.Module):
+    """Puts a number beside others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.factor = torch.nn.Parameter(torch.ones(1))
+
+    def forward(self, picture: torch.Tensor, age: torch.Tensor) -> torch.Tensor:
+        return self.factor * torch.cat([picture, age], 1)
+
+
 class Reusing(torch.nn.Module):
     """Doubles numbers, each time into the same memory."""
 

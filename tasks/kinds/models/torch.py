@@ -1,6 +1,8 @@
 """PyTorch: a module of yours with weights, an exported program, or TorchScript."""
 
+import ast
 from collections.abc import Mapping
+from inspect import Signature
 from pathlib import Path
 from typing import IO, Any, ClassVar, Literal
 
@@ -22,6 +24,7 @@ from tasks.kinds.models.runtimes.running import run_on
 from tasks.kinds.models.tensors import torch_file, torch_program, torch_running, torch_weights
 from tasks.kinds.models.tensors.inputs import Input, row_limits, rows_in_batch
 from tasks.kinds.models.tensors.model import Loaded, TensorModel, as_list
+from tasks.kinds.user_signatures import method_signature, misfit, signature_of
 
 
 class TorchModel(TensorModel):
@@ -75,7 +78,9 @@ class TorchModel(TensorModel):
         super().check()
         self.check_integers()
         if self.class_ is not None:
-            user_code.check_reference("model.class", self.class_)
+            definition = user_code.check_use("model.class", self.class_, self.init)
+            if isinstance(definition, ast.ClassDef):
+                self.refuse_other_inputs(method_signature(definition, "forward"))
         self.found_in_file(self.content_of)
 
     def check_integers(self) -> None:
@@ -92,6 +97,22 @@ class TorchModel(TensorModel):
             problem = f"must be input columns, of which there are {self.input_columns}, and all of "
             problem += "those that go side by side"
             raise InvalidSpec.at("model.integers", self.integers, problem)
+
+    def refuse_other_inputs(self, forward: Signature | None) -> None:
+        """See that a module's forward takes the inputs that there are.
+
+        Raises:
+            InvalidSpec: it does not.
+        """
+        wrong = misfit(forward, self.inputs) if self.inputs else misfit(forward, {}, "batch")
+        if wrong:
+            problem = f"is one input, which does not fit {self.class_}.forward ({wrong}): "
+            problem += "name the columns of each of its arguments in model.inputs"
+            if self.inputs:
+                takes = ", ".join(forward.parameters) if forward else ""
+                problem = f"do not fit {self.class_}.forward, which takes {takes}: {wrong}"
+            given = [*self.inputs] or self.columns
+            raise InvalidSpec.at(f"model.{self.input_field}", given, problem)
 
     def content_of(self, file: IO[bytes]) -> torch_file.Content:
         """What the model's file holds.
@@ -141,6 +162,7 @@ class TorchModel(TensorModel):
 
         weights = torch_weights.read(path, content, self.state_dict_key)
         module = torch_weights.build(str(self.class_), self.init)
+        self.refuse_other_inputs(signature_of(module.forward))
         torch_weights.fill(module, weights, str(self.class_), self.path)
         if placement.dtype != "auto":
             module = module.to(getattr(torch, placement.dtype))
@@ -179,6 +201,7 @@ class TorchModel(TensorModel):
                 self.refuse_other_width(error)
                 said = torch_running.wants_integers(error)
                 if said is None or not fractions:
+                    torch_running.tell_shapes(error, batch)
                     raise
                 problem = (
                     "leaves out what the module takes as whole numbers, such as categories or "

@@ -53,7 +53,8 @@ class TensorModel(FileModel):
     inputs: dict[str, str | Annotated[list[str], Field(min_length=1)]] = Field(
         default={},
         description="For a model with several inputs, instead of columns: the column of each by "
-        "its name, as in {image: pixels, age: age_years}; a list of columns goes side by side.",
+        "its name, as in {image: pixels, age: age_years}; a list of columns goes side by side. "
+        "To a module of PyTorch a column of numbers goes as (rows), a list of one as (rows, 1).",
     )
     outputs: list[str] = Field(
         default=[],

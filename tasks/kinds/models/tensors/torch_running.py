@@ -15,6 +15,7 @@ from tasks.kinds.models.torch_batches import in_turn, on_device
 Call = Callable[[Mapping[str, Any]], Any]
 """A model as a function of tensors by the names of its inputs."""
 OTHER_WIDTH = re.compile(r"mat1 and mat2 shapes cannot be multiplied.*")
+OF_SHAPES = re.compile("dimension|shape|size")
 FOR_INDEX = re.compile(
     r".*(?:scalar types: Long|of type LongTensor|indices must be long"
     r"|xpected (?:a long tensor|dtype int\S*(?: or int64)?) for index).*"
@@ -101,6 +102,19 @@ def wants_integers(error: BaseException) -> str | None:
     """What torch says of fractions that it was given for whole numbers; None of anything else."""
     found = FOR_INDEX.search(str(error))
     return found[0].strip() if found else None
+
+
+def tell_shapes(error: BaseException, batch: Mapping[str, Any]) -> None:
+    """Have an error over shapes say which ones a module was called with, but for how many rows."""
+    if OF_SHAPES.search(str(error)):
+        shapes = {
+            name: ", ".join(["rows", *map(str, values.shape[1:])]) for name, values in batch.items()
+        }
+        told = ", ".join(f"{name} ({shape})".lstrip() for name, shape in shapes.items())
+        told = f"{error}; it was called with {told}"
+        if "rows" in shapes.values():
+            told += "; a column that is named in a list, as [age], is (rows, 1)"
+        error.args = (told,)
 
 
 def by_position_or_name(module: Any) -> Call:
