@@ -195,8 +195,10 @@ def test_categories_go_by_name_wherever_they_stand_in_a_batch(tmp_path: Path) ->
     for rows in (texts, large, texts.slice(37, 5), pa.Table.from_pandas(frame)):
         at = slice(37, 42) if len(rows) == 5 else slice(None)
         np.testing.assert_allclose(values(predicted(model, rows)), expected[at], atol=1e-6)
-    with pytest.raises(ValueError, match="column 'colour' holds mauve, which the model was not"):
+    with pytest.raises(ValueError, match="column 'colour' holds 'mauve', which the model was not"):
         predicted(model, frame.assign(colour="mauve"))
+    with pytest.raises(ValueError, match=r"holds '', which .*: .* source\.null_values names ''$"):
+        predicted(model, frame.assign(colour=""))
     with pytest.raises(InvalidSpec, match=r"'colour' holds list.*, and the model was trained on"):
         predicted(model, texts.set_column(3, "colour", pa.array([["red"]] * len(texts))))
     missing = frame.assign(colour=pd.Categorical([None] * len(frame), ["blue"]))

@@ -82,7 +82,11 @@ def with_codes(rows: pa.Table, categories: dict[str, pa.Array]) -> pa.Table:
         codes = pc.index_in(column, value_set=known)
         if codes.null_count > column.null_count:
             new = column.filter(pc.and_(codes.is_null(), column.is_valid()))[0]
-            raise ValueError(f"column {name!r} holds {new}, which the model was not trained on")
+            problem = f"column {name!r} holds {new.as_py()!r}, which the model was not trained on"
+            if new.as_py() == "":
+                problem += ": of a CSV file an empty text is a missing value where "
+                problem += "source.null_values names ''"
+            raise ValueError(problem)
         rows = rows.set_column(rows.column_names.index(name), name, codes)
     return rows
 
