@@ -92,6 +92,12 @@ def only_an_adapter(folder: Path) -> None:
     (folder / WEIGHTS).rename(folder / "adapter_model.safetensors")
 
 
+def left_by_a_trainer(folder: Path) -> None:
+    for each in ("checkpoint-20", "checkpoint-100"):
+        shutil.copytree(folder, folder / each, ignore=shutil.ignore_patterns("checkpoint-*"))
+    (folder / CONFIG).unlink()
+
+
 @pytest.mark.parametrize("ending", ["", ".index.json"])
 def test_weights_may_have_the_name_that_the_configuration_gives(copied: Path, ending: str) -> None:
     name = f"other.safetensors{ending}"
@@ -134,6 +140,11 @@ def test_an_adapter_is_never_left_out_without_a_word(
     [
         (shutil.rmtree, "text-classification", "is no folder"),
         (lambda f: (f / CONFIG).unlink(), "text-classification", "has no config.json"),
+        (
+            left_by_a_trainer,
+            "text-classification",
+            "wrote, such as one of those within: checkpoint-100, checkpoint-20",
+        ),
         (lambda f: (f / CONFIG).write_text("{"), "text-classification", "broken config.json"),
         (only_an_adapter, "text-classification", "adapter of 'org/base', and no model: merge the"),
         (lambda f: (f / WEIGHTS).unlink(), "text-classification", "no model.safetensors"),

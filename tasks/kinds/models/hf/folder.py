@@ -103,6 +103,8 @@ def read_config(name: str, folder: Path) -> dict[str, Any]:
         config = json.loads((folder / "config.json").read_text())
     except FileNotFoundError:
         problem = "has no config.json; give a folder that save_pretrained wrote"
+        if within := [each.parent.name for each in sorted(folder.glob("*/config.json"))]:
+            problem += f", such as one of those within: {', '.join(within[:3])}"
         raise InvalidSpec.at(FIELD, name, problem) from None
     except ValueError as error:
         raise InvalidSpec.at(FIELD, name, f"has a broken config.json: {error}") from error
