@@ -225,7 +225,8 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "images": (
         {"model": {**IMAGES_MODEL, "column": "text"}},
-        r"model\.column: 'text' holds string, and images are wanted: files, or arrays of a step",
+        r"model\.column: 'text' holds string, and images are wanted: files, or arrays of a step"
+        r"; have a step of your own read the files",
     ),
     "numbers": (
         {"model": {"kind": "torch", "path": "m.pt2", "columns": ["id", "text"]}},

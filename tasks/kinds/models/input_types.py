@@ -31,6 +31,8 @@ def refuse_other_than_images(kind: pa.DataType, name: str, field: str = "model.c
     is_encoded = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
     if not (is_encoded or is_deep(kind) or is_list(kind) or pa.types.is_null(kind)):
         problem = f"holds {kind}, and images are wanted: files, or arrays of a step"
+        if is_text(kind):
+            problem += "; have a step of your own read the files that it names"
         raise InvalidSpec.at(field, name, problem)
 
 
