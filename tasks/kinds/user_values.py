@@ -1,6 +1,7 @@
 """One column that user code returned, as Arrow has it."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from tasks.protocol.batch import ROW
 
 NO_COLUMN = (str, bytes, bytearray, Mapping, set, frozenset)
 """What has several values, and none for each row."""
+OF_NO_TYPE = re.compile(r"with type (\S+): did not recognize Python value type")
 
 
 def column_from_user(name: object, values: Any) -> pa.Array:
@@ -36,7 +38,17 @@ def column_from_user(name: object, values: Any) -> pa.Array:
         return array_from(values)
     except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
         kind = UserCodeBroke if name == ROW else TypeError  # ids are none of the data's doing
-        raise kind(f"column {name!r} has no Arrow type: {error}") from error
+        raise kind(f"column {name!r} has no Arrow type: {reason(error)}") from error
+
+
+def reason(error: Exception) -> str:
+    """Why values make no column; Arrow would show an object's place in memory, another each row."""
+    if not (found := OF_NO_TYPE.search(str(error))):
+        return str(error)
+    return (
+        f"it holds {found[1]}: return numbers, texts, bytes, dates, or lists, dicts or arrays of "
+        "them, as np.asarray(image) of a picture"
+    )
 
 
 def in_own_memory(values: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:

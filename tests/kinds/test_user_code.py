@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from PIL import Image
 
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds import user_code, user_modules
@@ -475,6 +476,16 @@ def test_nothing_for_the_only_row_is_no_value_of_it() -> None:
     rows = pa.table({ROW: pa.array([1], pa.int64()), "x": [1.5]})
     with pytest.raises(TypeError, match="'made' has no Arrow type: None, where a value for each"):
         made_by(lambda batch: {"made": None}, rows)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_objects_are_told_by_their_type_the_same_for_each_row(inside: bool) -> None:
+    """One reason for all rows, where Arrow shows each picture's place in memory."""
+    rows = pa.table({ROW: pa.array([1], pa.int64()), "x": [1.5]})
+    pictures = [Image.new("L", (2, 2))]
+    message = r"^column 'made' has no Arrow type: it holds Image: return .*asarray\(image\)"
+    with pytest.raises(TypeError, match=message):
+        made_by(lambda batch: {"made": [pictures] if inside else pictures}, rows)
 
 
 def test_arrays_of_another_order_of_bytes_may_be_in_dicts() -> None:
