@@ -231,6 +231,7 @@ def test_a_rule_of_ours_is_said_in_our_words() -> None:
         ),
         ("source: 2026-13-45", "is not YAML: month must be in"),
         ("source: !!bool x", "is not YAML"),
+        ("name: {x} y", r"is not YAML: (?s:.*)\(text that begins with { or \[, or has a colon"),
         ("name: [x", "is not YAML: while parsing a flow sequence\n  in line 1, column 7"),
         ("a\0b", "is not YAML"),
     ],

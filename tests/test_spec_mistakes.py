@@ -332,6 +332,7 @@ def test_the_kind_that_was_meant_is_named(changes: dict[str, Any], start: str, e
         ("name: 2026-01-01", "2026-01-01", "a date", 'name: "2026-01-01"'),
         ("name: 2026-01-01 02:00:00", "2026-01-01 02:00:00", "a time", '"2026-01-01 02:00:00"'),
         ("name:", "None", "nothing", 'name: "..."'),
+        ("name: {x}", "{'x': None}", "a field, for its braces", 'name: "{x}"'),
         ("environment: {pip: [torch, 1.0]}", "1.0", "a number", ' as in "1.0"'),
         ("environment: {env_vars: {LOUD: on}}", "True", "true or false", 'LOUD: "on"'),
         ("environment: {env_vars: {DB_PASSWORD: 123}}", "***", "a number", 'DB_PASSWORD: "..."'),

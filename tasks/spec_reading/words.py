@@ -85,6 +85,8 @@ class Written:
             elif isinstance(node, yaml.SequenceNode):
                 inner = {str(number): each for number, each in enumerate(node.value)}
             node = inner.get(part)
+        if isinstance(node, yaml.MappingNode):  # {text}, which a template may be
+            return self.text[node.start_mark.index : node.end_mark.index]
         return node.value if isinstance(node, yaml.ScalarNode) else None
 
 
@@ -117,6 +119,8 @@ def as_read(parts: list[str], value: Any) -> str:
 def text_wanted(parts: list[str], value: Any, written: Written) -> str | None:
     """What to write where YAML has not read text; None where it is no word that was read."""
     kind = READ_AS.get(type(value))
+    if isinstance(value, dict) and [*value.values()] == [None]:
+        kind = "a field, for its braces"
     if kind is None:
         return None
     way_out = f"put it into quotes, as in {written.in_quotes(parts, value)}"

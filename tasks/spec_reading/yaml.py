@@ -10,6 +10,7 @@ ERRORS = (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError)
 """PyYAML passes on what Python says of dates, numbers and truth values that are none."""
 NO_FILE = 'in "<unicode string>", line'
 """What PyYAML says of a text's place, as if it knew no file."""
+QUOTES = "\n(text that begins with { or [, or has a colon before a blank, stands in quotes)"
 MERGE = "tag:yaml.org,2002:merge"
 """What PyYAML takes the key `<<` for; of several, all are merged."""
 
@@ -54,7 +55,9 @@ def parse_yaml(text: str) -> Any:
     except KeyTwice as error:
         raise ValueError(str(error)) from error
     except ERRORS as error:
-        raise ValueError(f"is not YAML: {str(error).replace(NO_FILE, 'in line')}") from error
+        hint = QUOTES if isinstance(error, yaml.MarkedYAMLError) else ""
+        said = str(error).replace(NO_FILE, "in line")
+        raise ValueError(f"is not YAML: {said}{hint}") from error
     if count > MOST_VALUES:
         raise ValueError(f"says {count:,} values; at most {MOST_VALUES:,} are read")
     return found
