@@ -25,6 +25,8 @@ def print_preview(console: Console, found: dict[str, Any]) -> None:
         more = found["rows"]["written"] - len(found["sample"])
         if more > 0:
             console.print(f"and {more:,} more", highlight=False)
+    if hidden := found["columns_not_shown"]:
+        console.print(escape(f"columns not shown: {', '.join(hidden)}"), soft_wrap=True)
     for line in found["set_aside"]:
         console.print(escape(line), highlight=False, soft_wrap=True)
     for name, value in preview_lines(found).items():

@@ -51,6 +51,12 @@ class Preview:
         return [{name: scrub(shorten(row[name]), self.spec) for name in names} for row in rows]
 
     @property
+    def not_shown(self) -> list[str]:
+        """Columns that the sample leaves out, as there are too many."""
+        names = [] if self.rows is None else self.rows.column_names
+        return [name for name in names if name not in shown_columns(names)]
+
+    @property
     def speeds(self) -> dict[str, float | None]:
         """Rows that one worker of each stage does in a second; None where it has nothing to do."""
         records = self.evidence.accepted.records
@@ -86,6 +92,7 @@ class Preview:
             },
             "estimate": self.reckoned.as_json() if self.reckoned else None,
             "sample": self.sample,
+            "columns_not_shown": self.not_shown,
             "set_aside": [scrub(line, self.spec) for line in error_lines(self.evidence.rejections)],
         }
 
@@ -109,7 +116,9 @@ def rows_part(preview: Preview) -> tuple[str, ...]:
         return ()
     left = preview.rows.num_rows - SHOWN_ROWS
     shown = sample_table(preview.evidence.planned, preview.rows.slice(0, SHOWN_ROWS))
-    return (shown, f"and {left:,} more" if left > 0 else "")
+    columns = f"Columns not shown: {', '.join(map(cell, preview.not_shown))}"
+    more = f"and {left:,} more" if left > 0 else ""
+    return (shown, more, columns if preview.not_shown else "")
 
 
 def speed_table(preview: Preview) -> str:

@@ -53,6 +53,19 @@ def test_a_preview_shows_inputs_beside_predictions_and_leaves_nothing(numbers: P
     assert left_behind(numbers.parent) == []
 
 
+def test_of_many_columns_a_preview_says_which_it_does_not_show(numbers: Path) -> None:
+    steps = [{"kind": "template", "column": f"c{at:02}", "template": "{x}"} for at in range(12)]
+    found = preview(spec_of(numbers, name="wide", steps=steps), rows=2)
+    assert [*found["sample"][0]] == [
+        "id",
+        "x",
+        *(f"c{at:02}" for at in (*range(4), *range(7, 12))),
+        "doubled",
+    ]
+    assert found["columns_not_shown"] == ["c04", "c05", "c06"]
+    assert "Columns not shown: c04, c05, c06" in page_of("wide")
+
+
 def test_of_many_rows_a_page_shows_some_and_the_estimate_counts_all(numbers: Path) -> None:
     found = preview(spec_of(numbers, name="many"), rows=70)
     assert found["rows"]["written"] == 70

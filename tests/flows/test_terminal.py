@@ -337,9 +337,11 @@ def test_a_preview_says_how_many_rows_it_does_not_show(written: int, more: list[
     rows = {"read": 2, "written": written, "rejected": 0, "filtered": 0}
     found = {"rows": rows, "source": {"inputs": 1, "rows": None}, "rows_per_second": {}}
     found |= {"sample": [{"x": "1"}] * 2, "set_aside": [], "estimate": None, "measured": "here"}
+    found["columns_not_shown"] = ["y", "[z]"]
     file = io.StringIO()
     print_preview(Console(file=file), {**found, "would_be_held_back": []})
     assert [line for line in file.getvalue().splitlines() if "more" in line] == more
+    assert "columns not shown: y, [z]\n" in file.getvalue()
 
 
 def test_the_rows_of_a_preview_add_up() -> None:
