@@ -1,7 +1,7 @@
 """What user code returned, as an Arrow table, and which of the rows given to it came back."""
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Generator, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,10 @@ def from_user(batch: Any, untouched: Mapping[str, pa.ChunkedArray] | None = None
         problem = "a dict of columns or a frame is wanted, with a value for each row"
         if isinstance(batch, Generator):
             problem += "; return all of it at once in place of yield"
+        if isinstance(batch, (Coroutine, AsyncGenerator)):
+            problem += "; name what is not async, and calls what is by asyncio.run"
+        if isinstance(batch, Coroutine):
+            batch.close()  # else Python warns that nobody has waited for it
         raise UserCodeBroke(f"it returned {type(batch).__name__}: {problem}")
     refuse_namesakes(batch)
     series = [each for each in batch.values() if isinstance(each, pd.Series)]

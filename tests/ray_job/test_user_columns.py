@@ -1,7 +1,7 @@
 """Rule 9: which columns of the user's model are published, and beside which rows."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -111,6 +111,22 @@ class Yields:
     """Does what Ray Data allows a class to."""
 
     def __call__(self, batch: Batch) -> Iterator[Batch]:
+        yield {"y": -batch["x"]}
+
+
+class Awaited:
+    """Does what Ray Data allows a class to, in either way."""
+
+    def __init__(self, how: str) -> None:
+        self.how = how
+
+    def __call__(self, batch: Batch) -> Any:
+        return self.once(batch) if self.how == "once" else self.in_parts(batch)
+
+    async def once(self, batch: Batch) -> Batch:
+        return {"y": -batch["x"]}
+
+    async def in_parts(self, batch: Batch) -> AsyncIterator[Batch]:
         yield {"y": -batch["x"]}
 
 
@@ -297,6 +313,11 @@ def test_what_is_no_table_is_the_codes_fault() -> None:
             infer(Returns, ROWS, kind=kind)
     with pytest.raises(UserCodeBroke, match=r"it returned generator: .* in place of yield"):
         infer(Yields, ROWS)
+    for how in ("once", "in parts"):
+        with pytest.raises(
+            UserCodeBroke, match=r"it returned \w+: .*; name what is not async, and"
+        ):
+            infer(Awaited, ROWS, how=how)
 
 
 def test_reserved_columns_go_no_further_than_the_model() -> None:
