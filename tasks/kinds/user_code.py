@@ -2,9 +2,11 @@
 
 import ast
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import Signature
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -99,10 +101,28 @@ def check_reference(field: str, reference: str) -> Definition | None:
     names = {*names_in(tree)}
     if name not in names and "*" not in names:
         raise InvalidSpec.at(field, reference, f"is not there: {file.name} defines {sorted(names)}")
+    refuse_bare_part(field, reference, file, tree)
     if is_remote(tree, name):
         problem = "is under @ray.remote: take that off, for replicas and workers are Ray's already"
         raise InvalidSpec.at(field, reference, problem)
     return None if inner else definition_in(tree, name)
+
+
+def refuse_bare_part(field: str, reference: str, file: Path, tree: ast.Module) -> None:
+    """See that a module that imports from the package around it is named as a part of that.
+
+    Raises:
+        InvalidSpec: it is not, and could not be imported.
+    """
+    around = reference.partition(":")[0].count(".") + (file.name == "__init__.py")
+    for node in tree.body:  # in a `try` it may have another way
+        if isinstance(node, ast.ImportFrom) and node.level > around:
+            problem = (
+                f"is a part of a package, for it says {ast.unparse(node)!r} in line {node.lineno}: "
+                "have environment.working_dir name the folder that holds the package, and name "
+                f"that here too, as in {file.parent.name}.{reference}"
+            )
+            raise InvalidSpec.at(field, reference, problem)
 
 
 def is_remote(tree: ast.Module, name: str) -> bool:
@@ -138,7 +158,15 @@ def made(field: str, reference: str, init: Mapping[str, Any]) -> Callable[[Any],
     refuse_other_arguments(field, reference, signature, init, is_class=is_class)
     if not is_class and misfit(signature, init) is not None:
         return partial(found, **init) if init else found
-    instance = found(**init)
+    try:
+        instance = found(**init)
+    except FileNotFoundError as error:
+        if error.filename is not None and not Path(os.fsdecode(error.filename)).is_absolute():
+            error.strerror = (
+                f"{error.strerror} in {Path.cwd()}, from where relative paths count here: write a "
+                "whole one"
+            )
+        raise
     name = type(instance).__name__
     if not callable(instance):
         raise InvalidSpec.at(field, reference, uncallable(name))

@@ -32,7 +32,7 @@ def source_file(field: str, reference: str) -> Path:
     """
     module, _, name = reference.partition(":")
     if not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
-        raise InvalidSpec.at(field, reference, 'must read "module:name"')
+        raise InvalidSpec.at(field, reference, f'must read "module:name"{meant(reference)}')
     if module == "__main__":
         problem = "is of a script or notebook, which no other process can import: put it into a "
         raise InvalidSpec.at(field, reference, problem + "module of its own")
@@ -41,11 +41,23 @@ def source_file(field: str, reference: str) -> Path:
     if spec is None or spec.origin is None:
         problem = (
             f"names no module {module!r} on the Python path; environment.working_dir is added to it"
+            f"{meant(reference)}"
         )
         raise InvalidSpec.at(field, reference, problem)
     if not spec.has_location:
         raise InvalidSpec.at(field, reference, "is a part of Python itself, and no code of yours")
     return Path(spec.origin)
+
+
+def meant(reference: str) -> str:
+    """The way out where somebody has written the path of a file, or no colon."""
+    path, colon, name = reference.partition(":")
+    if not colon:
+        path, _, name = reference.rpartition(".")
+    module = path.removeprefix("./").removesuffix(".py").replace("/", ".")
+    names = [*module.split("."), *name.split(".")]
+    differs = f"{module}:{name}" != reference and all(each.isidentifier() for each in names)
+    return f"; did you mean {module}:{name}?" if differs else ""
 
 
 def module_spec(field: str, reference: str) -> ModuleSpec | None:

@@ -587,6 +587,13 @@ def test_of_installed_packages_only_its_own_belongs_to_the_code(
     [
         (".brought:Adds", 'must read "module:name"'),
         ("brought:Adds:", 'must read "module:name"'),
+        ("brought.Adds", 'must read "module:name"; did you mean brought:Adds\\?'),
+        ("./packed/code.py:f", 'must read "module:name"; did you mean packed.code:f\\?'),
+        ("brought.py:Adds", "names no module .*; did you mean brought:Adds\\?"),
+        (
+            "helped:f",
+            "part of a package, .* 'from .absent import f' in line 1: .* as in .*.helped:f",
+        ),
         ("__main__:Adds", "is of a script or notebook, which no other process can import: put it"),
         ("sys:exit", "is a part of Python itself"),
         ("broken.code:f", "lies in a package that cannot be imported: .*No module named 'absent'"),
@@ -599,6 +606,7 @@ def test_references_that_lead_nowhere(reference: str, message: str, tmp_path: Pa
         "broken/__init__.py": "import absent\n",
         "broken/code.py": "def f(batch):\n    return batch\n",
         "packed/__init__.py": "",
+        "helped.py": "from .absent import f\n",
         "nul.py": "def f(batch):\n    return batch\n\0",
     }
     for name, content in files.items():
@@ -606,6 +614,33 @@ def test_references_that_lead_nowhere(reference: str, message: str, tmp_path: Pa
         (tmp_path / name).write_text(content)
     with pytest.raises(InvalidSpec, match=message):
         user_code.check_reference("model.class", reference)
+
+
+def test_what_a_module_may_import_of_the_package_around_it(tmp_path: Path) -> None:
+    files = {
+        "around/__init__.py": "def f(batch):\n    return batch\n",
+        "around/code.py": "from . import f\n",
+        "around/within/__init__.py": "from .. import f\nfrom . import code\n",
+        "around/within/code.py": "from .. import f\n",
+        "either.py": "try:\n    from . import f\nexcept ImportError:\n    from around import f\n",
+    }
+    for each, content in files.items():
+        (tmp_path / each).parent.mkdir(exist_ok=True)
+        (tmp_path / each).write_text(content)
+    for name in ("around.code", "around.within.code", "around.within", "either"):
+        user_code.check_reference("model.class", f"{name}:f")
+
+
+def test_a_relative_path_of_a_class_is_told_where_it_counts_from(tmp_path: Path) -> None:
+    (tmp_path / "opens.py").write_text(
+        "class Opens:\n    def __init__(self, path):\n        open(path)\n"
+        "    def __call__(self, batch):\n        return batch\n"
+    )
+    hint = f" in {Path.cwd()}, from where relative paths count here: write a whole one"
+    for path, told in (("weights/w.bin", hint), ("/nowhere/w.bin", "")):
+        with pytest.raises(FileNotFoundError) as caught:
+            user_code.made("model.class", "opens:Opens", {"path": path})
+        assert str(caught.value) == f"[Errno 2] No such file or directory{told}: {path!r}"
 
 
 @pytest.mark.parametrize(
