@@ -48,7 +48,8 @@ class TensorModel(FileModel):
         default=[],
         description="Input columns of a model with one input: one of numbers, lists, tensors or "
         "images (height, width, 3 of uint8) as it is, or several of numbers side by side, in the "
-        "order of training.",
+        "order of training. Rows whose lists differ in length go to the model apart, which is "
+        "slow: fill them up to one length in a step, as with zeros and a mask.",
     )
     inputs: dict[str, str | Annotated[list[str], Field(min_length=1)]] = Field(
         default={},
