@@ -36,8 +36,10 @@ def cast(job: Job, rows: pa.Table, schema: pa.Schema) -> pa.Table:
         more = sorted(set(rows.column_names) - set(schema.names))
         fewer = sorted(set(schema.names) - set(rows.column_names))
         sparse = "; source.types gives a key that all rows may lack its place" if fewer else ""
+        told = [f"has columns {more} that the first batch had not"] if more else []
+        told += [f"lacks {fewer}"] if fewer else []
         raise SchemaMismatch(
-            f"a batch has columns {more} that the first batch had not, and lacks {fewer}: "
+            f"a batch {', and '.join(told)}: "
             "make every batch return the same columns; where it is what is published that has not "
             f"these, {for_new(job.spec)}{sparse if hasattr(job.spec.source, 'types') else ''}"
         )

@@ -84,7 +84,7 @@ def test_a_later_batch_of_other_columns_is_refused(job: Job) -> None:
         return RowBatch(pa.table({ROW: pa.array([row], pa.int64()), **columns}))
 
     write_batches(job, [with_columns(0, "y")])
-    more = r"columns \['z'\] that the first batch had not, and lacks \[\]: "
+    more = r"a batch has columns \['z'\] that the first batch had not: "
     with pytest.raises(SchemaMismatch, match=more) as caught:
         write_batches(job, [with_columns(1, "y", "z")])
     assert caught.value.stage == "write"
@@ -92,6 +92,8 @@ def test_a_later_batch_of_other_columns_is_refused(job: Job) -> None:
     with pytest.raises(SchemaMismatch, match=others) as caught:
         write_batches(job, [with_columns(1, "z")])
     assert caught.value.stage == "write"
+    with pytest.raises(SchemaMismatch, match=r"a batch lacks \['y'\]: "):
+        write_batches(job, [RowBatch(pa.table({ROW: pa.array([1], pa.int64())}))])
 
 
 def test_no_number_is_made_of_text(job: Job) -> None:
