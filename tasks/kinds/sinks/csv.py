@@ -13,11 +13,13 @@ from tasks.errors import SchemaMismatch
 from tasks.kinds.lossless import bare
 from tasks.kinds.short_floats import short_floats
 from tasks.kinds.sinks.json_texts import texts
-from tasks.kinds.sinks.jsonl import from_json, without_bytes
+from tasks.kinds.sinks.jsonl import from_json, in_pieces, without_bytes
 from tasks.kinds.sinks.sink import Mask, Sink
 
 UNSPELLED = b"<value out of range"
 """What Arrow writes in place of a date or time that it cannot spell."""
+BYTES_AT_ONCE = 64 << 20
+"""Far fewer than Arrow's texts hold, whatever JSON makes of them."""
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -45,6 +47,8 @@ class CsvSink(Sink):
             SchemaMismatch: a column holds bytes, or a time that nobody could read again.
         """
         rows = without_bytes(rows, "CSV")
+        if len(rows):
+            rows = pa.concat_tables([*in_pieces(rows, BYTES_AT_ONCE, len(rows))])
         rows = without_blank_lines(short_floats(flat(rows)))
         stream = pa.BufferOutputStream()
         options = pyarrow.csv.WriteOptions(delimiter=self.delimiter)

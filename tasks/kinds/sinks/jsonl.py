@@ -1,6 +1,7 @@
 """Rows as JSON Lines: UTF-8, one object a line."""
 
 import json
+from collections.abc import Iterator
 from io import BytesIO
 from itertools import islice
 from typing import Any, Literal
@@ -12,6 +13,7 @@ from pydantic import ConfigDict
 from tasks.errors import SchemaMismatch
 from tasks.kinds.blank_columns import refuse_lacking
 from tasks.kinds.column_types import inner
+from tasks.kinds.columns import in_one
 from tasks.kinds.sinks.json_texts import data_of, json_text, object_texts, plain_texts
 from tasks.kinds.sinks.sink import Mask, Sink
 
@@ -29,6 +31,7 @@ LISTS = (
     pa.types.is_large_list_view,
 )
 ROWS_AT_ONCE, BYTES_AT_ONCE = 8_192, 4 << 20
+"""That stay close to the processor."""
 
 
 class JsonlSink(Sink):
@@ -50,7 +53,7 @@ class JsonlSink(Sink):
         """
         rows = without_bytes(rows, "JSON")
         try:
-            return b"".join(map(lines, few_at_a_time(rows)))
+            return b"".join(map(lines, in_pieces(rows, BYTES_AT_ONCE, ROWS_AT_ONCE)))
         except OverflowError as error:
             raise SchemaMismatch(
                 f"a time cannot be written as JSON ({error}): leave it out with sink.keep_columns "
@@ -87,18 +90,24 @@ class JsonlSink(Sink):
         return b"".join(line + b"\n" for line, kept in zip(lines, keep, strict=True) if kept)
 
 
-def few_at_a_time(rows: pa.Table) -> list[pa.StructArray]:
-    """Rows as objects, as many at a time as stay close to the processor."""
-    most = len(rows) * BYTES_AT_ONCE // max(1, rows.nbytes)
-    return rows.to_struct_array(max(1, min(most, ROWS_AT_ONCE))).chunks
+def in_pieces(rows: pa.Table, num_bytes: int, num_rows: int) -> Iterator[pa.Table]:
+    """Rows as tables of about so many bytes, and of so many rows at most.
+
+    Each in one chunk: a model's calls make a chunk each, which takes as long as hundreds of rows.
+    """
+    most = len(rows) * num_bytes // max(1, rows.nbytes)
+    count = max(1, min(most, num_rows))
+    for at in range(0, len(rows), count):
+        yield rows.slice(at, count).combine_chunks()
 
 
-def lines(rows: pa.StructArray) -> pa.Buffer | bytes:
+def lines(rows: pa.Table) -> pa.Buffer | bytes:
     """Rows as lines."""
+    objects = in_one(rows.to_struct_array())
     try:
-        return data_of(object_texts(rows, "}\n"))
+        return data_of(object_texts(objects, "}\n"))
     except pa.ArrowException:  # as of more than Arrow's texts hold
-        return "".join(f"{each}\n" for each in plain_texts(rows)).encode()
+        return "".join(f"{each}\n" for each in plain_texts(objects)).encode()
 
 
 def without_bytes(rows: pa.Table, form: str) -> pa.Table:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tasks.kinds.no_number import finite
 from tasks.kinds.short_floats import short_floats
-from tasks.kinds.sinks import CsvSink, JsonlSink
+from tasks.kinds.sinks import CsvSink, JsonlSink, Sink
 from tasks.kinds.sinks.csv import flat
-from tasks.kinds.sinks.json_texts import as_text
+from tasks.kinds.sinks.json_texts import as_text, object_texts
 from tasks.kinds.sinks.jsonl import columns_of
 
 SINK = JsonlSink(path="/out")
@@ -157,6 +157,23 @@ def test_columns_of_usual_types_take_python_nothing_a_row(monkeypatch: pytest.Mo
     expected = row_by_row(rows)
     assert SINK.encode(rows).decode() == expected
     CsvSink(path="/out").encode(rows)
+
+
+@pytest.mark.parametrize("sink", [SINK, CsvSink(path="/out")], ids=repr)
+def test_rows_of_many_calls_are_written_together(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = pa.table({"x": [{"a": number} for number in range(500)]})
+    expected, lengths = sink.encode(rows), list[int]()
+
+    def counted(values: pa.StructArray, end: str = "}") -> pa.Array:
+        lengths.append(len(values))
+        return object_texts(values, end)
+
+    for module in ("json_texts", "jsonl"):
+        monkeypatch.setattr(f"tasks.kinds.sinks.{module}.object_texts", counted)
+    assert sink.encode(pa.concat_tables([rows[at : at + 1] for at in range(500)])) == expected
+    assert set(lengths) == {500}
 
 
 def test_bytes_that_are_no_text_are_no_lines() -> None:
