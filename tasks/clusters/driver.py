@@ -140,4 +140,7 @@ QUIET_RAY = {
     # Ray would run a task for ever that it kills each time since memory runs out: of a reader, or a
     # step, nobody would be told before nothing has moved for long, nor why.
     "RAY_task_oom_retries": "5",
+    # The head would remember a hundred thousand tasks for its dashboard: of small batches, each of
+    # them five tasks, 400 MiB in time. A job's own has no dashboard.
+    "RAY_task_events_max_num_task_in_gcs": "1000",
 }

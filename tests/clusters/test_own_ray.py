@@ -2,6 +2,8 @@
 
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,8 +28,24 @@ from tasks.kinds.clusters import AnyCluster, InlineCluster, LocalCluster, RayJob
 from tasks.planning.preflight import check_cluster
 from tests.flows.conftest import spec_of
 from tests.listeners import listeners
+from tests.test_waiting import PATIENCE
 
 HERE = "127.0.0.1:6399"
+KNOWN_TASKS = """
+import sys, time
+import ray
+from ray._private.state import state
+
+ray.init(address=sys.argv[1], logging_level="ERROR")
+nothing = ray.remote(lambda: None)
+ray.get([nothing.remote() for _ in range(1100)])
+known = state._connect_and_get_accessor()
+until = time.monotonic() + 60
+while (found := len(known.get_task_events())) < 1000 and time.monotonic() < until:
+    time.sleep(0.1)
+time.sleep(1.5)  # what workers have done they tell each second
+print(len(known.get_task_events()))
+"""
 
 
 @dataclass
@@ -151,6 +169,14 @@ def test_an_address_at_which_nobody_listens_is_found_before_anything_starts(tmp_
 
 def test_words_of_rays_own_are_left_to_ray() -> None:
     assert reached(LocalCluster(address="auto")) == LocalCluster(address="auto")
+
+
+@pytest.mark.ray
+def test_a_head_of_ours_does_not_remember_each_task(ray_address: str) -> None:
+    """Ray's own limit is a hundred thousand, which take 400 MiB."""
+    command = [sys.executable, "-c", KNOWN_TASKS, ray_address]
+    done = subprocess.run(command, check=True, timeout=PATIENCE, stdout=subprocess.PIPE, text=True)
+    assert int(done.stdout.split()[-1]) <= 1000
 
 
 @contextmanager
