@@ -228,6 +228,10 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
         r"model\.column: 'text' holds string, and images are wanted: files, or arrays of a step"
         r"; have a step of your own read the files",
     ),
+    "a text to PyTorch": (
+        {"model": {"kind": "torch", "path": "m.pt2", "inputs": {"words": "text"}}},
+        r"model\.inputs: 'text' holds string, and numbers are wanted; leave it out",
+    ),
     "numbers": (
         {"model": {"kind": "torch", "path": "m.pt2", "columns": ["id", "text"]}},
         r"model\.columns: 'text' holds string, and numbers are wanted; leave it out",

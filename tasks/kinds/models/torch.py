@@ -38,6 +38,7 @@ class TorchModel(TensorModel):
 
     model_config = ConfigDict(title="PyTorch model", populate_by_name=True)
     uses_threads: ClassVar[bool] = True
+    takes_texts: ClassVar[bool] = False
     slow_imports: ClassVar[tuple[str, ...]] = ("torch",)
     kind: Literal["torch"] = "torch"
     class_: str | None = Field(

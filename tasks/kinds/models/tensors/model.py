@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 from pydantic import Field, model_validator
 
+from tasks.kinds.column_types import is_text
 from tasks.kinds.models import output_names
 from tasks.kinds.models.arrays import Columns, with_columns
 from tasks.kinds.models.file_model import FileModel
@@ -79,6 +80,9 @@ class TensorModel(FileModel):
         description="With labels: how many to give, best first; more than one makes lists.",
     )
 
+    takes_texts: ClassVar[bool] = True
+    """Whether a column of texts may be an input, as of some models of ONNX and TensorFlow."""
+
     @model_validator(mode="after")
     def _one_way_in(self) -> Self:
         if bool(self.columns) == bool(self.inputs):
@@ -107,10 +111,11 @@ class TensorModel(FileModel):
 
     def refuse_types(self, schema: pa.Schema) -> None:
         """Numbers, where an input is made of several columns; else it may be lists or texts."""
-        for side in self.bindings.values():
-            for name in as_list(side) if len(as_list(side)) > 1 else []:
-                field = f"model.{self.input_field}"
-                refuse_other_than_numbers(schema.field(name).type, name, field)
+        for side in map(as_list, self.bindings.values()):
+            for name in side:
+                kind = schema.field(name).type
+                if len(side) > 1 or (is_text(kind) and not self.takes_texts):
+                    refuse_other_than_numbers(kind, name, f"model.{self.input_field}")
 
     @property
     def output_columns(self) -> tuple[str, ...] | None:
