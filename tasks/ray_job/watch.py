@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from ray.data._internal.execution.execution_callback import ExecutionCallback
+from ray.data._internal.execution.operators.map_operator import MapOperator
 
 from tasks.ray_job.cluster_capacity import crowding
 from tasks.ray_job.executor_polling import PollInterval
@@ -34,6 +35,7 @@ class Watch(ExecutionCallback):
 
     def on_execution_step(self, executor: Any) -> None:
         """Let those who watch have their turn."""
+        forget_blocks(executor)
         if self.progress and self.followed:
             now = time.monotonic()
             self.progress.occupancy.see(now, workers_now(executor))
@@ -71,3 +73,10 @@ class Watch(ExecutionCallback):
         refuse_without_room(job, self.num_gpus, nodes, replicas, still)
         asked = crowding(job.spec, nodes, job.stages)
         return replace(found, waits_for=asked and f"cores beside the replicas: {asked}")
+
+
+def forget_blocks(executor: Any) -> None:
+    """Let go of Ray's statistics of each block that is made, for a summary that nobody reads."""
+    for operator in executor._topology:
+        if isinstance(operator, MapOperator):
+            operator._output_blocks_stats.clear()
