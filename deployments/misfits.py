@@ -10,6 +10,9 @@ from deployments.prefect_file import Deployment
 from tasks.errors import InvalidSpec
 from tasks.spec import BatchInferenceSpec
 
+FILLED_IN = ("{{", "__prefect_kind", "$ref")
+"""What stands in values that Prefect fills in: by its own templates, variables and blocks."""
+
 
 def refuse_misfit_values(deployment: Deployment) -> None:
     """See that a deployment's flow takes the values that it is given, each time or by a schedule.
@@ -23,8 +26,8 @@ def refuse_misfit_values(deployment: Deployment) -> None:
     hints = get_type_hints(flow.fn) if flow and flow.should_validate_parameters else {}
     for place, name, value in given_to(deployment):
         kind = hints.get(name, BatchInferenceSpec)
-        if kind is BatchInferenceSpec or "{{" in str(value):
-            continue  # what Prefect fills in is not known here
+        if kind is BatchInferenceSpec or any(each in str(value) for each in FILLED_IN):
+            continue  # by Prefect, with what is not known here
         any_class = ConfigDict(arbitrary_types_allowed=True)
         fields: dict[str, Any] = {name: (kind, ...)}
         try:

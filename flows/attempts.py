@@ -258,7 +258,9 @@ def planned_anew(planned: PlannedRun) -> PlannedRun:
     if isinstance(planned, SampledRun):
         raise InputChanged("an input has changed while it was read: verify again")
     own = planned.main if isinstance(planned, MaterializingRun) else planned
-    anew = replace(plan_run(own.spec, own.options), attempts_before=own.attempts_before)
+    anew = plan_run(own.spec, own.options)
+    if anew.run_key == own.run_key:  # attempts of this call are in it already
+        anew = replace(anew, attempts_before=own.attempts_before)
     if not isinstance(planned, MaterializingRun):
         return anew
     return plan_materializing_run(anew) or replace(planned, main=anew)

@@ -48,6 +48,8 @@ def heartbeats() -> Iterator[None]:
         while not over.is_set():
             with suppress(Exception):  # the server may be away: the next one counts
                 ahead = time_at_server() - datetime.now(UTC)
+            if over.is_set():  # to ask takes a moment, and a run that is over gives no more
+                return
             with suppress(Exception):
                 emit_event(HEARTBEAT, run, datetime.now(UTC) + ahead, related=[its_flow])
             over.wait(EVERY_SECONDS)

@@ -45,6 +45,8 @@ def plan(spec: BatchInferenceSpec, options: RunOptions) -> PlannedRun:
             if error.is_over is None or not (is_own or has_waited):
                 raise
             told = "this flow run was begun twice, and waits for its other process: %s"
+            if not is_own:
+                told = "this flow run waits for another one, which has followed its own: %s"
             get_run_logger().warning(told, error)
             while not error.is_over():
                 time.sleep(LOOK_EVERY_SECONDS)

@@ -175,6 +175,7 @@ def silent_seconds(storage: FsspecStorage, path: str, holder: Holder) -> float:
     It is counted on the storage's clock. By two machines' one that lives may seem dead, and one
     that is dead would hold the output for as long as its clock was ahead.
     """
+    now = now_at(storage, path)  # first: it may take long, and the holder writes meanwhile
     at, files = holder.at, [path]
     if path.endswith("/driver.json"):
         progress = f"{os.path.dirname(path)}/progress.json"
@@ -182,4 +183,4 @@ def silent_seconds(storage: FsspecStorage, path: str, holder: Holder) -> float:
     written = [each for each in map(storage.modified, files) if each is not None]
     if not written:  # a storage that keeps no times
         return time.time() - float(at)
-    return now_at(storage, path) - max(written)
+    return now - max(written)

@@ -176,7 +176,9 @@ def find_plan(spec: BatchInferenceSpec, options: RunOptions, *, save: bool) -> P
         notes = notes_of(call) if len(plan.shards) or not options.redrive else []
         grows = spec.sink.takes_new_columns
         rows_before = rows_settled(call.storage, run, plan, takes_new_columns=grows)
-        attempts_before = len(call.storage.folders(f"{run.path}/attempts"))
+        # Numbers skip those of which a cluster remembers another job.
+        attempts = call.storage.folders(f"{run.path}/attempts")
+        attempts_before = max((int(name) for name in attempts if name.isdecimal()), default=0)
     return PlannedRun(
         spec=spec,
         run_key=run_key,

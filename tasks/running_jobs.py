@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tasks.clusters.choose import cluster_of
 from tasks.clusters.running import RunningJob
 from tasks.clusters.stopping import stop_job
-from tasks.errors import BatchInferenceError
+from tasks.errors import BatchInferenceError, InvalidSpec
 from tasks.lease import Holder, holder_of, is_held_for
 from tasks.ledgers import ledger_of
 from tasks.planning.unfinished import jobs_left
@@ -120,7 +121,10 @@ def runs_over(spec: BatchInferenceSpec, paths: list[str]) -> set[str]:
     over = {entry["run_id"] for entry in ledger_of(spec).look().entries.values()}
     over |= {run_of(path) for path in paths if path.endswith("/abandoned")}
     pointers = [path for path in paths if path.endswith("/prepared.json") and run_of(path) in over]
-    return over | {first_job_of(spec, storage, path)[1].run_id for path in pointers}
+    for path in pointers:
+        with suppress(InvalidSpec):  # a damaged one, of a run of which nothing more is to come
+            over.add(first_job_of(spec, storage, path)[1].run_id)
+    return over
 
 
 def between_attempts(spec: BatchInferenceSpec, paths: list[str], over: set[str]) -> Iterator[Job]:

@@ -2,6 +2,7 @@
 
 import errno
 import random
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,8 +19,8 @@ from tasks.ray_job.counts import STAGES, handed_on, through
 from tasks.spec import BatchInferenceSpec
 
 MAX_BACKOFF_SECONDS = 60.0
-NO_BUCKET = "NoSuchBucket"
-"""What S3 calls it."""
+NO_BUCKET = re.compile("NoSuchBucket|ContainerNotFound")
+"""What S3 and Azure call it."""
 FULL = "the disk is full, make room"
 OF_DISKS = {
     errno.ENOSPC: FULL,
@@ -100,7 +101,8 @@ def at_output(spec: BatchInferenceSpec) -> Iterator[None]:
         with storage_of_output(), access_told(spec):
             yield
     except Unreachable as error:
-        if NO_BUCKET in str(error):  # else to ask a storage that is away would take as long again
+        # Else to ask a storage that is away would take as long again.
+        if NO_BUCKET.search(str(error)):
             opener = partial(open_storage, storage_options=spec.sink.storage_options)
             refuse_no_bucket("sink.path", opener, spec.sink.path)
         raise

@@ -29,6 +29,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.object_stores import QuietServer
 
 TOKEN = "/token"
+PAGE = 4
+"""Objects in an answer; a thousand there."""
 OBJECT = re.compile(r"/(?:download/)?storage/v1/b/(?P<bucket>[^/]+)/o/(?P<key>[^/]+)")
 REWRITE = re.compile(OBJECT.pattern + r"/rewriteTo/b/(?P<bucket_to>[^/]+)/o/(?P<key_to>[^/]+)")
 BUCKET = re.compile(r"/storage/v1/b/(?P<bucket>[^/]+)")
@@ -85,6 +87,8 @@ class Google:
     """By bucket and key."""
     seen: list[str] = field(default_factory=list)
     """Methods and paths of requests."""
+    forbidden: str = "nothing"
+    """Keys in which that stands may be listed and not read."""
     account: dict[str, str] = field(default_factory=dict)
     """A key of whoever may ask."""
     written: int = 0
@@ -127,8 +131,6 @@ def running_google() -> Iterator[Google]:
         file.write_text(json.dumps(google.account))
         given = {
             "GOOGLE_APPLICATION_CREDENTIALS": str(file),
-            # gcsfs would ask at another interface what kind of bucket each is, and wait a minute.
-            "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
         }
         try:
             with patch.dict(os.environ, given):
@@ -162,6 +164,8 @@ class Answers(BaseHTTPRequestHandler):
 
     google: ClassVar[Google]
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = 1 << 16  # headers and body go together: else each answer takes 40 ms
 
     def answer(self) -> None:
         """One request."""
@@ -208,13 +212,16 @@ class Answers(BaseHTTPRequestHandler):
             objects.pop(names["key"], None)
             return self.send(204)
         if query.get("alt") == "media" or self.path.startswith("/download"):
+            if self.google.forbidden in found.key:
+                return self.send(403, b"batches does not have storage.objects.get access")
             return self.send_data(found)
         return self.send_json(found.as_json(names["bucket"]))
 
     def listing(self, names: dict[str, str], query: dict[str, str], _body: bytes) -> None:
         """Objects by prefix, and what is before a delimiter behind it."""
-        found, folders = self.found(names["bucket"], query)
+        found, folders, more = self.page(names["bucket"], query, query.get("pageToken", ""))
         answer: dict[str, Any] = {"kind": "storage#objects", "prefixes": folders}
+        answer["nextPageToken"] = more
         answer["items"] = [each.as_json(names["bucket"]) for each in found]
         self.send_json({name: each for name, each in answer.items() if each})
 
@@ -230,6 +237,15 @@ class Answers(BaseHTTPRequestHandler):
         deep = [each for each in found if delimiter in each.key[len(prefix) :]]
         folders = {each.key[: each.key.index(delimiter, len(prefix)) + 1] for each in deep}
         return [each for each in found if each not in deep], sorted(folders)
+
+    def page(
+        self, bucket: str, query: dict[str, str], after: str
+    ) -> tuple[list[Object], list[str], str]:
+        """A few of these, and the last one's key where there are more."""
+        found, folders = self.found(bucket, query)
+        left = [each for each in found if each.key > after]
+        few = left[: min(PAGE, int(query.get("maxResults", PAGE)))]
+        return few, [] if after else folders, few[-1].key if len(few) < len(left) else ""
 
     def upload(self, names: dict[str, str], query: dict[str, str], body: bytes) -> None:
         """An object whose name and content come in parts of one body."""
@@ -250,12 +266,15 @@ class Answers(BaseHTTPRequestHandler):
         """The interface that is like S3's."""
         bucket, key = names["bucket"], names["key"]
         if not key:
-            found, folders = self.found(bucket, query)
+            found, folders, more = self.page(bucket, query, query.get("continuation-token", ""))
             lines = "".join(each.as_xml() for each in found)
             lines += "".join(
                 f"<CommonPrefixes><Prefix>{escape(each)}</Prefix></CommonPrefixes>"
                 for each in folders
             )
+            if more:
+                lines += "<IsTruncated>true</IsTruncated>"
+                lines += f"<NextContinuationToken>{escape(more)}</NextContinuationToken>"
             text = f"<ListBucketResult><Name>{bucket}</Name>{lines}</ListBucketResult>"
             return self.send(200, text.encode(), {"Content-Type": "application/xml"})
         if self.command == "PUT":

@@ -32,6 +32,8 @@ LACKS_OF_LOG = re.compile(r"No table metadata or protocol|found gap|didn't find 
 """What deltalake says of a log some of whose files are gone."""
 DAMAGED_LOG = re.compile(r"Json error|Parquet error|Arrow error")
 """What it says of one that has a damaged file."""
+OF_STORE = re.compile(r"External: |Generic \w+ error|error sending request|privileges")
+"""And of a checkpoint that its store did not give, in the same words."""
 FROM_A_COPY = (
     "Put it back from a copy, or from the versions that the store keeps; or publish to another "
     "path, which predicts all that lies at the source anew"
@@ -72,6 +74,8 @@ class DeltaLedger:
             if LACKS_OF_LOG.search(str(error)):
                 raise self.lacking("its log, _delta_log, is not whole") from error
             if DAMAGED_LOG.search(str(error)):
+                if not self.is_local and OF_STORE.search(str(error)):
+                    raise OSError(plain(error)) from error
                 raise self.damaged(error) from error
             raise
         version, ledger_id = table.version(), str(table.metadata().id)

@@ -16,6 +16,7 @@ NO_PATH = r"[\x00-\x1f\x7f\\^|\[\]]"
 NO_KEY = r"[\x00-\x1f\x7f\x85\u2028]"
 """Such of a store's: it refuses control characters, and reads what XML takes for an end of line as
 one."""
+AZURES_OTHERS = re.compile("^abfss?://")
 OTHERS = {
     "abfs": azure_options,
     "abfss": azure_options,
@@ -55,8 +56,13 @@ def delta_url(url: str) -> str:
     return quoted(url)
 
 
+def lance_url(url: str) -> str:
+    """The same as Lance takes it, which knows Azure's store by one scheme."""
+    return AZURES_OTHERS.sub("az://", quoted(url))
+
+
 def quoted(url: str) -> str:
-    """A path or an fsspec URL as deltalake and Lance take it.
+    """A path or an fsspec URL as deltalake takes it.
 
     Unquoted, they would cut a URL at `#` or `?`, and read and write the table of that name.
     """

@@ -9,6 +9,8 @@ from tasks.errors import InvalidSpec
 BY_THEMSELVES = ("google_default", "cloud")
 """Accounts that gcsfs finds where deltalake looks as well: in the environment, the user's files, or
 with the machine."""
+OF_ITS_OWN = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH", "GOOGLE_SERVICE_ACCOUNT_KEY")
+"""Variables of the environment by which deltalake finds an account before any other."""
 
 
 def google_options(filesystem: Any) -> dict[str, str]:
@@ -18,8 +20,14 @@ def google_options(filesystem: Any) -> dict[str, str]:
         filesystem: gcsfs's.
 
     Raises:
-        InvalidSpec: its token is one that deltalake cannot use.
+        InvalidSpec: its token is one that deltalake cannot use, or the environment names an
+            account that deltalake alone would take.
     """
+    known = [name for name in OF_ITS_OWN if os.environ.get(name)]
+    if known:
+        problem = "is known to what keeps ledgers and tables alone: name that file by "
+        problem += "GOOGLE_APPLICATION_CREDENTIALS"
+        raise InvalidSpec.at(known[0], "***", problem)
     token = filesystem.credentials.token
     given: dict[str, str] = {}
     if token == "anon":

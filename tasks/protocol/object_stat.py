@@ -12,6 +12,7 @@ Info = dict[str, Any]
 """What fsspec says of an object."""
 
 
+GOOGLES = "storage#object"
 OTHER_STAMPS = ("blob_id", "xet_hash", "modificationTime")
 """Of Hugging Face and WebHDFS; looked at last, so that what was published stays as it is known."""
 
@@ -95,6 +96,8 @@ def stat_of(info: Info) -> Stat:
     """
     size = int(info["size"] or 0)
     identity = info.get("ETag") or info.get("etag") or f"{modified(info)}-{size}"
+    if info.get("kind") == GOOGLES:  # whose ETag is another when a note on the object is
+        identity = info["generation"]
     return Stat(path=info["name"], size=size, identity=str(identity).strip('"'))
 
 

@@ -5,6 +5,8 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import pyarrow as pa
+
 from tasks.errors import InvalidSpec
 from tasks.protocol.client_errors import plain
 from tasks.protocol.storage import Storage
@@ -12,8 +14,11 @@ from tasks.protocol.storage import Storage
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-NOT_AS_WRITTEN = (ValueError, LookupError, TypeError, AttributeError, OSError)
-"""What decoders raise of content that is not ours; Arrow's errors are among them."""
+NOT_AS_WRITTEN = (
+    *(ValueError, LookupError, TypeError, AttributeError, OSError),
+    pa.ArrowException,
+)
+"""What decoders raise of content that is not ours."""
 OF_PUBLISHED = "Put it back from a copy, or run with --replace-output, which predicts all anew"
 """What to do where a file of a published run is damaged, which tells of its rows."""
 PLAN_ANEW = (

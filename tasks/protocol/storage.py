@@ -15,8 +15,10 @@ from urllib.parse import urlsplit
 
 import fsspec
 
+from tasks.protocol.asked_at_once import asked_at_once
 from tasks.protocol.azure_copies import await_copy
 from tasks.protocol.client_errors import as_oserror, refusal_of
+from tasks.protocol.google_client import prepare_gcsfs
 from tasks.protocol.local_files import is_half_written, new_file, rename
 from tasks.protocol.object_stat import (
     Info,
@@ -34,7 +36,8 @@ from tasks.protocol.s3_pages import infos_in_pages
 from tasks.protocol.s3_throttling import retry_throttled
 from tasks.protocol.urls import is_web, refuse_misread
 
-OBJECT_STORES = ("s3://", "s3a://", "abfs://", "abfss://", "az://", "gs://")
+AZURES = ("abfs://", "abfss://", "az://")
+OBJECT_STORES = ("s3://", "s3a://", "gs://", *AZURES)
 STORES = ("endpoint_url", "account_name", "host")
 """Options of filesystems that say on which store of a protocol's a path lies."""
 
@@ -142,9 +145,18 @@ class FsspecStorage:
         if self.has_pages:
             return infos_in_pages(self.filesystem, folder)
         found = self.filesystem.find(folder, detail=True)
-        if not isinstance(found, dict):  # but the name alone, as adlfs has it of an object
-            found = {folder: self.filesystem.info(folder)}
+        if self.is_azure and not (found and isinstance(found, dict)):
+            # adlfs has of an object its name alone, or nothing where it could not ask.
+            found = self.alone(folder)
         return used_up(found)
+
+    def alone(self, path: str) -> dict[str, Info]:
+        """The object at a path, as a listing; empty where there is none."""
+        try:
+            info = self.filesystem.info(path)
+        except FileNotFoundError:
+            return {}
+        return {path: info} if info["type"] == "file" else {}
 
     @as_oserror()
     def folders(self, folder: str) -> set[str]:
@@ -223,7 +235,13 @@ class FsspecStorage:
         """Remove a folder with all that is in it; nothing happens where it is gone."""
         self.filesystem.invalidate_cache()
         try:
-            self.filesystem.rm(folder, recursive=True)
+            if self.is_local:
+                self.filesystem.rm(folder, recursive=True)
+                return
+            # One by one: for all at once fsspec takes a * or ? in the name for a pattern.
+            found = [info["name"] for info in self.find(folder)]
+            for _ in asked_at_once(self.filesystem.rm_file, found):
+                pass
         except FileNotFoundError:
             return
 
@@ -239,6 +257,8 @@ def open_storage(
     """
     refuse_misread(url)
     filesystem, path = fsspec.core.url_to_fs(url, **client_options(url, storage_options or {}))
+    if url.startswith(AZURES):
+        refuse_other_account(filesystem)
     if is_web(url):
         from tasks.protocol.web_files import WebFiles
 
@@ -258,7 +278,23 @@ def client_options(url: str, storage_options: dict[str, Any]) -> dict[str, Any]:
     storage_options = deepcopy(storage_options)  # botocore writes into its own
     if url.startswith(("s3://", "s3a://")):
         retry_throttled()
+    if url.startswith("gs://"):
+        prepare_gcsfs()
     if url.startswith(OBJECT_STORES):
         # A cached listing would hide what another process has just written.
         return {"use_listings_cache": False, **storage_options}
     return storage_options
+
+
+def refuse_other_account(filesystem: Any) -> None:
+    """See that an account that options name is the one that adlfs asks.
+
+    Raises:
+        ValueError: it is not: a connection string says all.
+    """
+    named = filesystem.storage_options.get("account_name")
+    if named and filesystem.connection_string and filesystem.service_client.account_name != named:
+        raise ValueError(
+            f"storage_options.account_name is {named!r}, and AZURE_STORAGE_CONNECTION_STRING names "
+            f"{filesystem.service_client.account_name!r}: leave one of them out"
+        )

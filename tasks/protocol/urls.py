@@ -6,9 +6,11 @@ ANONYMOUS = re.compile(r"^(s3a?://)anonymous@")
 KEYED = re.compile(r"^s3a?://[^/]*:[^/]*@")
 ROOT = re.compile(r"^((file|local)://)?(/\.{0,2})+$")
 SCHEME_ALONE = re.compile(r"^\w+:/+$")
+ACCOUNT = re.compile(r"^((?:abfss?|az)://[^/@]+)@([^/.]+)\.[^/]+")
 GOOGLES_OTHER = re.compile(r"^gcs://")
 NO_BUCKET = re.compile(r"^(s3a?|gs|abfss?|az)://(/|$)")
-VERSION = re.compile(r"^s3a?://.*\?versionId=")
+VERSION = re.compile(r"^s3a?://.*\?versionId=|^(abfss?|az)://.*\?versionid=")
+NUMBERED = re.compile(r"^gs://.*(#|\?generation=)\d+$")
 RELATIVE = re.compile(r"^(file|local)://(?![/~])")
 
 
@@ -34,10 +36,19 @@ def refuse_misread(url: str) -> None:
         raise ValueError("a URL of this machine's files has the whole path, as in file:///data/x")
     if found := NO_BUCKET.match(url):
         raise ValueError(f"names no bucket, as {found[1]}://bucket/folder does")
+    if found := ACCOUNT.match(url):  # the ledger is opened by another client, from the rest alone
+        plain = f"{found[1]}{url[found.end() :]}"
+        raise ValueError(
+            f"names an account: write {plain}, storage_options: {{account_name: {found[2]}}}"
+        )
     if VERSION.match(url):  # s3fs looks at that version, and lists and reads the newest
         raise ValueError(
             "names a version of an object, and the newest would be read: copy that one to a key of "
             "its own"
+        )
+    if NUMBERED.match(url):
+        raise ValueError(
+            "ends as the number of a version does, for which gcsfs takes it: rename it"
         )
     if "\0" in url:
         raise ValueError("no path has a NUL in it")

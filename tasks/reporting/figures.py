@@ -188,5 +188,7 @@ def count_redone(evidence: Evidence, stages: StageRows) -> int:
     for record in evidence.records:
         recorded[record.attempt] += sum(file.rows for file in record.files)
     left = (told | recorded).total()  # of each attempt the greater one
+    if recorded[0]:  # an earlier version's records do not name theirs
+        left = max(told.total(), recorded.total())
     infer = stages["infer"]
     return max(0, left - stages["write"]["rows"] - infer["rejected"] - infer["filtered"])

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tasks.errors import BatchInferenceError, InvalidSpec, StaleLedger
 from tasks.kinds.extras import require
 from tasks.kinds.tables.lance import lance_options
-from tasks.protocol.delta_options import quoted
+from tasks.protocol.delta_options import lance_url
 from tasks.searching.index import IndexedVectors, IndexPlace, IndexState
 from tasks.searching.matrix import as_matrix, width_of
 from tasks.searching.published import BYTES_SCORED_AT_ONCE, PublishedVectors
@@ -119,7 +119,7 @@ class IndexWriter:
         options = lance_options(place.url, self.vectors.spec.sink.storage_options)
         rows, schema = self.noting_errors(self.batches(files)), self.schema
         try:
-            url = quoted(place.url)
+            url = lance_url(place.url)
             return lance.write_dataset(rows, url, schema=schema, mode=mode, storage_options=options)
         except OSError:
             if self.broke:

@@ -305,7 +305,9 @@ def test_a_name_that_nobody_has_is_named_before_anything_is_deployed(
 
 
 def test_values_that_are_filled_in_or_converted_are_nobodys_slip() -> None:
-    values = {"k": "5", "query": "{{ $QUERY }}", "column": None, "index": "off"}
+    variable = {"__prefect_kind": "workspace_variable", "variable_name": "q"}
+    values: dict[str, Any] = {"k": "5", "query": "{{ $QUERY }}", "column": None, "index": "off"}
+    values |= {"query": variable, "any_model": {"$ref": "a block's id"}}
     refuse_misfit_values(Deployment.model_validate(entry("a", parameters=values)))
 
 

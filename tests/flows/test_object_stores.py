@@ -14,6 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tasks.errors import InvalidSpec, OutputHeld, StaleLedger
+from tasks.kinds.tables.delta import open_delta
+from tasks.kinds.tables.lance import open_lance
 from tasks.plan import PlannedRun, make_plan
 from tasks.protocol.delta_ledger import DeltaLedger
 from tasks.protocol.ledger import Entry
@@ -50,7 +52,7 @@ class Bucket:
         self.storage.write(f"{self.store.bucket}/{self.folder}/in/{name}", stream.getvalue())
 
     def spec(
-        self, source: str = "in", kind: str = "parquet", out: str = "out é #1"
+        self, source: str = "in", kind: str = "parquet", out: str = "out é #a"
     ) -> BatchInferenceSpec:
         """Doubles x."""
         options = self.store.storage_options
@@ -124,6 +126,20 @@ def test_a_run_is_published_once_and_a_changed_input_alone_again(bucket: Bucket,
     assert make_plan(spec).nothing_to_do
 
 
+@pytest.mark.parametrize("store", OTHERS, indirect=True)
+@pytest.mark.parametrize("kind", ["delta", "lance"])
+def test_tables_lie_there_too(bucket: Bucket, kind: str) -> None:
+    spec = bucket.spec(kind=kind)
+    for version in (1, 2):
+        planned = make_plan(spec)
+        predict(planned)
+        assert publish_planned(planned) == version
+        bucket.put("c.parquet", [6.0])
+    place = (spec.sink.path, spec.sink.storage_options, None)
+    rows = open_lance(*place).to_table() if kind == "lance" else pa.table(open_delta(*place).scan())
+    assert sorted(rows["doubled"].to_pylist()) == [2.0 * value for value in range(7)]
+
+
 def test_an_input_is_the_same_by_file_folder_and_glob(bucket: Bucket) -> None:
     first = make_plan(bucket.spec())
     predict(first)
@@ -159,12 +175,12 @@ def test_two_who_publish_other_inputs_at_once_both_do(bucket: Bucket) -> None:
 
 
 def test_outputs_whose_names_differ_after_a_mark_have_ledgers_of_their_own(bucket: Bucket) -> None:
-    for out in ("out#1", "out#2", "out?1"):
+    for out in ("out#a", "out#b", "out?a"):
         planned = make_plan(bucket.spec(out=out))
         assert (predict(planned), publish_planned(planned)) == (6, 1)
     folder = f"{bucket.store.bucket}/{bucket.folder}"
     assert bucket.storage.list(f"{folder}/out") == []
-    assert bucket.storage.list(f"{folder}/out#1.state/ledger/_delta_log")
+    assert bucket.storage.list(f"{folder}/out#a.state/ledger/_delta_log")
 
 
 def test_an_output_whose_ledger_could_not_be_kept_is_refused(bucket: Bucket) -> None:

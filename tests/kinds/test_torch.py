@@ -339,6 +339,20 @@ def test_inputs_of_a_decorated_forward_are_compared_when_it_is_loaded(tmp_path: 
         predicted(other, ROWS)
 
 
+@pytest.mark.parametrize("name", ["HandedOver", "HookedUp"])
+def test_what_comes_between_a_call_and_forward_may_change_its_inputs(
+    tmp_path: Path, name: str
+) -> None:
+    import torch
+
+    from tests.kinds import torch_code
+
+    torch.save(getattr(torch_code, name)().state_dict(), tmp_path / "weights.pt")
+    model = model_of(tmp_path / "weights.pt", ("a", "b", "c"), **{"class": f"{CODE}:{name}"})
+    model.check()
+    assert len(predicted(model, ROWS)) == len(ROWS)
+
+
 def test_an_error_over_shapes_says_which_ones_there_were(tmp_path: Path) -> None:
     """A column of numbers is one dimension, and of several, side by side, two."""
     import torch
@@ -465,8 +479,8 @@ REFUSED = {
     "no such class": ("weights.pt", {"class": f"{CODE}:Nets"}, "is not there: torch_code.py"),
     "an argument that the class does not take": (
         "weights.pt",
-        {**WEIGHTS, "init": {"widht": 64}},
-        r"model\.init: \{'widht': 64\} does not fit .*:Digits: got an unexpected .* 'widht'",
+        {**WEIGHTS, "init": {"breadth": 64}},
+        r"model\.init: \{'breadth': 64\} does not fit .*:Digits: got an unexpected .* 'breadth'",
     ),
     "an input of another name": (
         "weights.pt",

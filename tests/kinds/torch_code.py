@@ -97,6 +97,29 @@ class SeveralWithoutGradients(Several):
         return super().forward(x, category)
 
 
+class HandedOver(Several):
+    """Is called with one input, and hands its forward two."""
+
+    def __call__(self, batch: torch.Tensor) -> object:
+        return super().__call__(x=batch, category=torch.zeros(len(batch), dtype=torch.int64))
+
+    def forward(self, x: torch.Tensor, category: torch.Tensor) -> object:
+        return super().forward(x, category)
+
+
+class HookedUp(Several):
+    """The same, by a hook."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_forward_pre_hook(
+            lambda _, given: (*given, torch.zeros(len(given[0]), dtype=torch.int64))
+        )
+
+    def forward(self, x: torch.Tensor, category: torch.Tensor) -> object:
+        return super().forward(x, category)
+
+
 class Beside(torch.nn.Module):
     """Puts a number beside others."""
 

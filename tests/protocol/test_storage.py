@@ -174,6 +174,16 @@ def test_move_and_delete(storage: FsspecStorage, folder: str) -> None:
         assert storage.list(folder) == []
 
 
+def test_a_folder_is_deleted_and_no_other_whose_name_is_like_it(
+    storage: FsspecStorage, folder: str
+) -> None:
+    for name in ("z?1/x", "z?1/sub/y", "z11/x", "z*/x", "z"):
+        storage.write(f"{folder}/{name}", b"1")
+    for _ in range(2):
+        storage.delete_folder(f"{folder}/z?1")
+        assert names(storage.list(folder), folder) == ["z", "z*/x", "z11/x"]
+
+
 def test_what_others_do_is_seen_at_once(
     storage: FsspecStorage, other: FsspecStorage, folder: str
 ) -> None:

@@ -46,29 +46,70 @@ def test_keys_of_an_account_are_translated(nobody: pytest.MonkeyPatch) -> None:
     assert delta_options(AZURE, {}) == delta_options(AZURE, by_key)
 
 
-def test_an_account_is_who_the_url_names(nobody: pytest.MonkeyPatch) -> None:
-    url = "abfss://batches@own.dfs.core.windows.net/out"
-    found = delta_options(url, {"account_key": KEY})
-    assert found["azure_storage_account_name"] == "own"
-    assert "azure_storage_endpoint" not in found
+STRING = f"AccountName=own;AccountKey={KEY}"
 
 
 @pytest.mark.parametrize(
     ("line", "endpoint"),
     [
-        ("", None),
-        (";EndpointSuffix=core.windows.net", "https://own.blob.core.windows.net"),
-        (";EndpointSuffix=core.usgovcloudapi.net", "https://own.blob.core.usgovcloudapi.net"),
-        (";BlobEndpoint=https://store.example/own", "https://store.example/own"),
+        (STRING, None),
+        (f"{STRING};EndpointSuffix=b.example", "https://own.blob.b.example"),
+        (f"{STRING.lower()}; BlobEndpoint=https://b.example/own", "https://b.example/own"),
     ],
 )
 def test_a_connection_string_says_all(
     nobody: pytest.MonkeyPatch, line: str, endpoint: str | None
 ) -> None:
-    nobody.setenv("AZURE_STORAGE_CONNECTION_STRING", f"AccountName=own;AccountKey={KEY}{line}")
+    nobody.setenv("AZURE_STORAGE_CONNECTION_STRING", line.replace(KEY.lower(), KEY))
+    nobody.setenv("AZURE_STORAGE_ACCOUNT_NAME", "another")  # which adlfs passes over then
     found = delta_options(AZURE, {})
     assert found.pop("azure_storage_endpoint", None) == endpoint
     assert found == {"azure_storage_account_name": "own", "azure_storage_account_key": KEY}
+
+
+def test_a_connection_string_may_bear_a_signature(nobody: pytest.MonkeyPatch) -> None:
+    """As the portal makes it, without the account's name."""
+    signed = "SharedAccessSignature=sv=1&sig=x"
+    line = f"BlobEndpoint=https://own.blob.core.windows.net/;{signed}"
+    nobody.setenv("AZURE_STORAGE_CONNECTION_STRING", line)
+    assert delta_options(AZURE, {}) == {
+        "azure_storage_account_name": "own",
+        "azure_storage_sas_key": "sv=1&sig=x",
+        "azure_storage_endpoint": "https://own.blob.core.windows.net/",
+    }
+
+
+def test_where_two_could_take_another_account_or_key_none_is_taken(
+    nobody: pytest.MonkeyPatch,
+) -> None:
+    nobody.setenv("AZURE_STORAGE_CONNECTION_STRING", STRING)
+    with pytest.raises(ValueError, match=r"account_name is 'other', and AZURE_.* names 'own': lea"):
+        open_storage(AZURE, {"account_name": "other"})
+    open_storage(AZURE, {"account_name": "own"})
+    nobody.setenv("AZURE_STORAGE_SAS_TOKEN", "sv=1&sig=x")
+    with pytest.raises(InvalidSpec, match=r"CONNECTION_STRING and AZURE_STORAGE_SAS_TOKEN are "):
+        delta_options(AZURE, {})
+
+
+@pytest.mark.parametrize("scheme", ["abfs", "abfss", "az"])
+def test_an_account_stands_in_no_url(scheme: str) -> None:
+    """The ledger's client would take it from there, and has the rest of the URL alone."""
+    plain = rf"write {scheme}://batches/a/b, storage_options: \{{account_name: own\}}"
+    with pytest.raises(ValueError, match=plain):
+        open_storage(f"{scheme}://batches@own.dfs.core.windows.net/a/b")
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("gs://bucket/out#1", "ends as the number of a version does, for which gcsfs takes it: re"),
+        ("gs://bucket/a?generation=7", "ends as the number of a version does"),
+        ("abfs://batches/a?versionid=x", "names a version of an object"),
+    ],
+)
+def test_a_version_stands_in_no_url(url: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        open_storage(url)
 
 
 def test_a_store_on_loopback_is_asked_without_tls(azure: Azure) -> None:
@@ -128,8 +169,36 @@ def test_whose_account_asks_google_is_translated(
         assert found[option] == given
 
 
-def test_googles_own_endpoint_goes_without_saying(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
+def test_an_account_that_deltalake_alone_would_take_is_refused(
+    google: Google, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT", "/own/key.json")
+    with pytest.raises(InvalidSpec, match=r"^GOOGLE_SERVICE_ACCOUNT: .*APPLICATION_CREDENTIALS$"):
+        delta_options(google.url("out"), google.storage_options)
+
+
+def test_what_google_forbids_is_refused_and_not_damaged(google: Google) -> None:
+    storage, path = open_storage(google.url(f"{uuid.uuid4().hex}/secret"), google.storage_options)
+    storage.write(path, b"data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(google, "forbidden", "secret")
+        with pytest.raises(PermissionError, match=path):
+            storage.read(path)
+        with pytest.raises(PermissionError), storage.open(path) as file:
+            file.read()
+    assert storage.read(path) == b"data"
+
+
+def test_notes_on_an_object_of_googles_make_it_no_other(google: Google) -> None:
+    storage, path = open_storage(google.url(f"{uuid.uuid4().hex}/a"), google.storage_options)
+    storage.write(path, b"data")
+    found = storage.stat(path)
+    assert found
+    assert found.identity == str(google.written)
+    assert storage.list(path) == [found]
+
+
+def test_googles_own_endpoint_goes_without_saying() -> None:
     assert delta_options("gs://bucket/out", {"token": "anon"}) == {"google_skip_signature": "true"}
 
 

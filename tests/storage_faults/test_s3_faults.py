@@ -13,14 +13,17 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from tasks.errors import BatchInferenceError, InvalidSpec, Unreachable
 from tasks.plan import make_plan
+from tasks.protocol.delta_ledger import DeltaLedger
 from tasks.protocol.storage import FsspecStorage, open_storage
 from tasks.publish import publish_planned
 from tasks.published import published_rows, rows_set_aside
 from tasks.run import left_to_do
 from tasks.spec import BatchInferenceSpec, Timeouts
+from tasks.timeouts import storage_of_output
 from tests.flows.conftest import spec_of
 from tests.reporting import run_attempt
 from tests.s3_server import S3
@@ -98,6 +101,28 @@ def place(s3: S3) -> Iterator[Place]:
         for number in range(FILES):
             place.put(f"{number}.parquet", number * ROWS)
         yield place
+
+
+@pytest.mark.parametrize("fault", [Fault(503, "SlowDown"), Fault(403, "AccessDenied")])
+def test_a_checkpoint_that_the_store_does_not_give_is_no_damaged_one(
+    place: Place, monkeypatch: pytest.MonkeyPatch, fault: Fault
+) -> None:
+    """Deltalake says of both that it is an error of Arrow's."""
+    place.run()
+    past = DeltaLedger(
+        f"s3://{place.bucket}/{place.folder}/out.state/ledger",
+        {"endpoint_url": place.proxy.target},
+    )
+    DeltaTable(past.url, storage_options=past.options).create_checkpoint()
+    quick = {"max_retries": "0", "retry_timeout": "1s"}
+    ledger = DeltaLedger(past.url, {"endpoint_url": place.proxy.endpoint_url})
+    ledger.options |= quick
+    place.proxy.behave = always(fault, "GET", r"checkpoint\.parquet")
+    with pytest.raises(Unreachable), storage_of_output():
+        ledger.look()
+    assert place.proxy.faults
+    place.proxy.behave = lambda request: None
+    assert ledger.look().version == past.look().version
 
 
 def always(fault: Fault, method: str, path: str) -> Behave:

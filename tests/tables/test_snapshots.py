@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tasks.errors import StaleTable
+from tasks.errors import InvalidSpec, StaleTable
 from tasks.kinds.tables.iceberg_output import IcebergOutput
 from tests.tables.bench import TableBench, rows_of
 from tests.tables.readers import rows_in
@@ -55,6 +55,10 @@ def test_no_change_goes_back_in_time(bench: TableBench, monkeypatch: pytest.Monk
     with pytest.raises(StaleTable, match=r"was last changed (299|300) s from now, .* clocks"):
         bench.run("k2", {"b": "v1"})
     assert rows_in(bench) == rows_of({"a": "v1"})
+    assert isinstance(bench.table, IcebergOutput)
+    with pytest.raises(InvalidSpec, match=r"^sink\.path: by this .* 29\d s from now, .* UTC$"):
+        bench.table.refuse_step_back()
     monkeypatch.setattr(time, "time", lambda: now() + 250)
+    bench.table.refuse_step_back()
     bench.run("k3", {"c": "v1"})
     assert rows_in(bench) == rows_of({"a": "v1", "b": "v1", "c": "v1"})

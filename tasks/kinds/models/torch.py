@@ -24,7 +24,7 @@ from tasks.kinds.models.runtimes.running import run_on
 from tasks.kinds.models.tensors import torch_file, torch_program, torch_running, torch_weights
 from tasks.kinds.models.tensors.inputs import Input, row_limits, rows_in_batch
 from tasks.kinds.models.tensors.model import Loaded, TensorModel, as_list
-from tasks.kinds.user_signatures import method_signature, misfit, signature_of
+from tasks.kinds.user_signatures import method_signature, misfit, names_in, signature_of
 
 
 class TorchModel(TensorModel):
@@ -80,7 +80,7 @@ class TorchModel(TensorModel):
         self.check_integers()
         if self.class_ is not None:
             definition = user_code.check_use("model.class", self.class_, self.init)
-            if isinstance(definition, ast.ClassDef):
+            if isinstance(definition, ast.ClassDef) and not comes_between(definition):
                 self.refuse_other_inputs(method_signature(definition, "forward"))
         self.found_in_file(self.content_of)
 
@@ -163,7 +163,9 @@ class TorchModel(TensorModel):
 
         weights = torch_weights.read(path, content, self.state_dict_key)
         module = torch_weights.build(str(self.class_), self.init)
-        self.refuse_other_inputs(signature_of(module.forward))
+        is_usual = type(module).__call__ is torch.nn.Module.__call__
+        if is_usual and not module._forward_pre_hooks:
+            self.refuse_other_inputs(signature_of(module.forward))
         torch_weights.fill(module, weights, str(self.class_), self.path)
         if placement.dtype != "auto":
             module = module.to(getattr(torch, placement.dtype))
@@ -237,3 +239,9 @@ class TorchModel(TensorModel):
             return rows_in_batch(batch, placement, row_limits(inputs))
 
         return run_on(self.runtime, module, call, placement, rows)
+
+
+def comes_between(definition: ast.ClassDef) -> bool:
+    """Whether a module's class has inputs changed on their way to its `forward`."""
+    names = {each.attr for each in ast.walk(definition) if isinstance(each, ast.Attribute)}
+    return "__call__" in names_in(definition) or "register_forward_pre_hook" in names

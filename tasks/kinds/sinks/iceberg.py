@@ -87,6 +87,7 @@ class IcebergSink(ParquetTableSink):
             problem = "has # or ? in it, which Iceberg's readers cut off: rename the folder"
             raise InvalidSpec.at("sink.path", self.path, problem)
         self.refuse_format()
+        self.as_table().refuse_step_back()
         super().check()
 
     def refuse_format(self) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Set
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, ClassVar
 
@@ -103,6 +104,17 @@ class IcebergOutput:
         with self.loaded() as table:
             return 0 if table is None else int(table.format_version)
 
+    def refuse_step_back(self) -> None:
+        """See, before anything is predicted, that a change could be committed.
+
+        Raises:
+            InvalidSpec: this machine's clock is behind that of whoever changed the table last.
+        """
+        with self.loaded() as table:
+            step_back = table and step_back_of(table, self.place)
+        if step_back:
+            raise InvalidSpec(f"sink.path: {step_back}")
+
     def partition_columns(self) -> list[str] | None:
         """Columns that part it, with what is done to them; None where there is no table."""
         with self.loaded() as table:
@@ -187,7 +199,8 @@ class IcebergOutput:
         """Commit to the table as it was loaded; files' statistics come from their footers."""
         from pyiceberg.table import TableProperties
 
-        refuse_step_back(table, self.place)
+        if step_back := step_back_of(table, self.place):
+            raise StaleTable(step_back)
         # In this process only: a retry of pyiceberg's would not look whether another publisher of
         # the same entry was faster.
         table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
@@ -225,21 +238,24 @@ class IcebergOutput:
         transaction.commit_transaction()
 
 
-def refuse_step_back(table: Any, place: str) -> None:
-    """Refuse a commit that would be earlier than the one before it, which pyiceberg lets pass.
+def step_back_of(table: Any, place: str) -> str | None:
+    """Why nothing may be committed now, since it would be earlier than the commit before it.
 
-    Other engines, as Spark, would read nothing of the table any more.
+    pyiceberg lets that pass, and other engines, as Spark, would read nothing of the table any more.
 
-    Raises:
-        StaleTable: this machine's clock is behind that of whoever changed the table last.
+    Returns:
+        What is wrong; None where this machine's clock is not behind the last change.
     """
-    behind = table.metadata.last_updated_ms / 1000 - time.time()
-    if behind > MOST_BEHIND_SECONDS:
-        raise StaleTable(
-            f"by this machine's clock {place} was last changed {behind:.0f} s from now, and "
-            "engines read no table whose changes go back in time: set the clocks of all machines, "
-            "as by NTP, then run again to publish"
-        )
+    last = table.metadata.last_updated_ms / 1000
+    behind = last - time.time()
+    if behind <= MOST_BEHIND_SECONDS:
+        return None
+    until = datetime.fromtimestamp(last, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return (
+        f"by this machine's clock {place} was last changed {behind:.0f} s from now, and engines "
+        "read no table whose changes go back in time: set the clocks of all machines, as by NTP; "
+        f"where this one is right, run again after {until}"
+    )
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tasks.protocol.delta_options import delta_options, quoted
+from tasks.protocol.delta_options import delta_options, lance_url
 
 
 def open_lance(url: str, storage_options: dict[str, Any], version: int | str | None) -> Any:
@@ -22,7 +22,7 @@ def open_lance(url: str, storage_options: dict[str, Any], version: int | str | N
 
     try:
         options = lance_options(url, storage_options)
-        return lance.dataset(quoted(url), version=version, storage_options=options)
+        return lance.dataset(lance_url(url), version=version, storage_options=options)
     except (ValueError, OSError) as error:  # which of them a failing storage is, differs
         if not any(words in str(error) for words in ("was not found", "does not exist")):
             raise ConnectionError(str(error)) from error

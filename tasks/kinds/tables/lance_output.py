@@ -19,7 +19,7 @@ from tasks.kinds.tables.lance_marks import (
     mark,
     marked,
 )
-from tasks.protocol.delta_options import quoted
+from tasks.protocol.delta_options import lance_url
 from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.table import VERSIONS_LOOKED_BACK, TableChange, TableState
 
@@ -109,7 +109,7 @@ class LanceOutput:
         assert change.schema is not None
         return lance.write_dataset(
             stored(change.schema).empty_table(),
-            quoted(self.url),
+            lance_url(self.url),
             mode="create",
             storage_options=lance_options(self.url, self.storage_options),
             data_storage_version=STORAGE_VERSION,
@@ -143,7 +143,7 @@ class LanceOutput:
         import lance
 
         return lance.LanceDataset.commit(
-            quoted(self.url),
+            lance_url(self.url),
             lance.Transaction(dataset.version, operation, transaction_properties=properties),
             storage_options=lance_options(self.url, self.storage_options),
             max_retries=0,
@@ -167,7 +167,7 @@ class LanceOutput:
         from lance.file import LanceFileReader
 
         options = lance_options(self.url, self.storage_options)
-        return LanceFileReader(f"{quoted(self.url)}/{path}", storage_options=options).metadata()
+        return LanceFileReader(f"{lance_url(self.url)}/{path}", storage_options=options).metadata()
 
 
 def fragment(at: int, file: LedgerFile, footer: Any, known: dict[str, list[int]]) -> Any:
