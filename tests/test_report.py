@@ -242,6 +242,24 @@ def test_rows_of_a_skipped_record_count_as_redone(folder: Path) -> None:
     assert report_run(planned, time.time(), publish_planned(planned), 1).redone_rows == 50
 
 
+def test_rows_of_records_that_name_no_attempt_are_redone_by_nobody(folder: Path) -> None:
+    """As an earlier version has left them."""
+    planned = make_plan(classify_spec(folder))
+    run_attempt(planned)
+    for each in planned.storage.list(planned.run.records):
+        record = json.loads(planned.storage.read(each.path))
+        assert record.pop("attempt") == 1
+        planned.storage.write(each.path, json.dumps(record).encode())
+    assert report_run(planned, time.time(), publish_planned(planned), 1).redone_rows == 0
+
+
+def test_attempts_before_a_call_are_counted_by_their_numbers(folder: Path) -> None:
+    """Which skip those of which a cluster remembers another job."""
+    planned = make_plan(classify_spec(folder))
+    planned.storage.write(f"{planned.run.path}/attempts/4/note", b"")
+    assert make_plan(classify_spec(folder)).attempts_before == 4
+
+
 def test_who_replaces_the_rows_while_they_are_reported_is_named(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
