@@ -161,9 +161,10 @@ def test_nights_that_are_late_outlive_their_schedule(server: Any) -> None:
 def test_what_prefect_refuses_is_told_in_a_few_lines(server: Any, tmp_path: Path) -> None:
     """Its answer holds all that was sent: 60,000 characters, where a flow takes a spec."""
     file = tmp_path / "prefect.yaml"
-    entries = [entry("wrong", parameters={"k": "many"})]
+    entries = [entry("wrong", parameters={"k": "{{ $HOW_MANY }}"})]
     file.write_text(yaml.safe_dump({"name": "ours", "pull": [], "deployments": entries}))
     environment = os.environ | get_current_settings().to_environment_variables(exclude_unset=True)
+    environment["HOW_MANY"] = "many"
     with pytest.raises(DeployFailedError, match="Validation failed for field 'k'") as failed:
         deploy(server, environment, file, tmp_path)
     assert len(str(failed.value)) < 8000

@@ -15,8 +15,8 @@ from tests.flows.conftest import spec_of
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
-OF_NO_KIND = {"demo", "dev", "postgres", "testing"}
-"""Drivers of databases are asked for by SQLAlchemy (`test_sql`)."""
+OF_NO_KIND = {"azure", "demo", "dev", "google", "postgres", "testing"}
+"""Drivers of databases are asked for by SQLAlchemy (`test_sql`), stores by URLs (`test_places`)."""
 PACKAGES = {"sklearn": "scikit-learn", "lance": "pylance"}
 """Those that are called otherwise than what is imported."""
 

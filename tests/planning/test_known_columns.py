@@ -275,7 +275,7 @@ def test_columns_of_types_that_are_of_use_pass(folder: Path) -> None:
     for model in (
         TEXTS_MODEL,
         {**IMAGES_MODEL, "column": "data"},
-        {"kind": "torch", "path": "m.pt2", "columns": ["text"]},
+        {"kind": "torch", "path": "m.pt2", "columns": ["id"]},
     ):
         refuse_unknown_columns(spec_of(folder / "in", model=model), held)
 
