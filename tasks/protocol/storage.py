@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import fsspec
 
 from tasks.protocol.asked_at_once import asked_at_once
-from tasks.protocol.azure_copies import await_copy
+from tasks.protocol.azure_client import await_copy, refuse_other_account
 from tasks.protocol.client_errors import as_oserror, refusal_of
 from tasks.protocol.google_client import prepare_gcsfs
 from tasks.protocol.local_files import is_half_written, new_file, rename
@@ -240,7 +240,7 @@ class FsspecStorage:
                 return
             # One by one: for all at once fsspec takes a * or ? in the name for a pattern.
             found = [info["name"] for info in self.find(folder)]
-            for _ in asked_at_once(self.filesystem.rm_file, found):
+            for _ in asked_at_once(self.delete, found):
                 pass
         except FileNotFoundError:
             return
@@ -284,17 +284,3 @@ def client_options(url: str, storage_options: dict[str, Any]) -> dict[str, Any]:
         # A cached listing would hide what another process has just written.
         return {"use_listings_cache": False, **storage_options}
     return storage_options
-
-
-def refuse_other_account(filesystem: Any) -> None:
-    """See that an account that options name is the one that adlfs asks.
-
-    Raises:
-        ValueError: it is not: a connection string says all.
-    """
-    named = filesystem.storage_options.get("account_name")
-    if named and filesystem.connection_string and filesystem.service_client.account_name != named:
-        raise ValueError(
-            f"storage_options.account_name is {named!r}, and AZURE_STORAGE_CONNECTION_STRING names "
-            f"{filesystem.service_client.account_name!r}: leave one of them out"
-        )

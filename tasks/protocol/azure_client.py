@@ -1,4 +1,4 @@
-"""Copies in Azure's object store, which may still be made when it has answered."""
+"""What adlfs leaves to whoever uses it: to wait for copies, and to see whose account it asks."""
 
 import errno
 import time
@@ -32,3 +32,17 @@ async def copy_status(filesystem: Any, path: str) -> str | None:
         properties = await client.get_blob_properties()
     status: str | None = properties.copy.status
     return status
+
+
+def refuse_other_account(filesystem: Any) -> None:
+    """See that an account that options name is the one that adlfs asks.
+
+    Raises:
+        ValueError: it is not: a connection string says all.
+    """
+    named = filesystem.storage_options.get("account_name")
+    if named and filesystem.connection_string and filesystem.service_client.account_name != named:
+        raise ValueError(
+            f"storage_options.account_name is {named!r}, and AZURE_STORAGE_CONNECTION_STRING names "
+            f"{filesystem.service_client.account_name!r}: leave one of them out"
+        )
