@@ -48,7 +48,8 @@ class PlannedRun(AtOutput):
     rows_before: int
     """Rows that earlier attempts had settled when this run was planned."""
     attempts_before: int
-    """How many there were when this call began: what they did is not the call's."""
+    """Number of the last one when this call began, 0 before the first: what they did is not the
+    call's."""
     notes: list[str]
     """What whoever runs it should know of what is published already."""
 

@@ -9,13 +9,11 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import ClassVar
 from unittest.mock import patch
@@ -25,7 +23,7 @@ from adlfs import AzureBlobFileSystem
 
 from deployments.stack.ports import any_free_port
 from tasks.protocol.storage import open_storage
-from tests.object_stores import QuietServer
+from tests.object_stores import Answers, serving
 
 PROGRAM = "azurite-blob"
 FOLDER = Path(__file__).parents[1] / ".azurite"
@@ -86,20 +84,16 @@ def running_azure() -> Iterator[Azure]:
         command = [program, "--silent", "--disableTelemetry", "--skipApiVersionCheck"]
         command += ["--location", folder, "--blobHost", "127.0.0.1"]
         process = subprocess.Popen([*command, "--blobPort", str(azure.target)])
-        server = QuietServer(("127.0.0.1", 0), type("Proxy", (Proxy,), {"azure": azure}))
-        azure.port = server.server_address[1]
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        given = {"AZURE_STORAGE_CONNECTION_STRING": azure.connection_string}
         try:
             await_port(azure.target)
-            with patch.dict(os.environ, given):
-                AzureBlobFileSystem.clear_instance_cache()  # of those with others' keys
-                storage, container = open_storage(azure.url(""))
-                storage.filesystem.mkdir(container)
-                yield azure
+            with serving(type("Proxied", (Proxy,), {"azure": azure})) as azure.port:
+                given = {"AZURE_STORAGE_CONNECTION_STRING": azure.connection_string}
+                with patch.dict(os.environ, given):
+                    AzureBlobFileSystem.clear_instance_cache()  # of those with others' keys
+                    storage, container = open_storage(azure.url(""))
+                    storage.filesystem.mkdir(container)
+                    yield azure
         finally:
-            server.shutdown()
-            server.server_close()
             process.terminate()
             process.wait()
 
@@ -114,13 +108,10 @@ def await_port(port: int) -> None:
     raise TimeoutError(f"nobody listens at {port}")
 
 
-class Proxy(BaseHTTPRequestHandler):
+class Proxy(Answers):
     """Passes requests on."""
 
     azure: ClassVar[Azure]
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = 1 << 16  # headers and body go together: else each answer takes 40 ms
 
     def pass_on(self) -> None:
         """Send it to the stand-in, and its answer back."""
@@ -154,6 +145,3 @@ class Proxy(BaseHTTPRequestHandler):
         return said.pop(0) if is_asked and said else value
 
     do_GET = do_HEAD = do_PUT = do_DELETE = do_POST = pass_on
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
@@ -26,7 +25,7 @@ from xml.sax.saxutils import escape
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from tests.object_stores import QuietServer
+from tests.object_stores import Answers, serving
 
 TOKEN = "/token"
 PAGE = 4
@@ -122,22 +121,13 @@ class Google:
 def running_google() -> Iterator[Google]:
     """The store on a free port; who asks for its objects is in the environment meanwhile."""
     google = Google(objects={"batches": {}})
-    server = QuietServer(("127.0.0.1", 0), type("Store", (Answers,), {"google": google}))
-    google.port = server.server_address[1]
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    with TemporaryDirectory() as folder:
+    served = serving(type("Served", (Store,), {"google": google}))
+    with served as google.port, TemporaryDirectory() as folder:
         google.account = service_account(f"{google.endpoint_url}{TOKEN}")
         file = Path(folder) / "account.json"
         file.write_text(json.dumps(google.account))
-        given = {
-            "GOOGLE_APPLICATION_CREDENTIALS": str(file),
-        }
-        try:
-            with patch.dict(os.environ, given):
-                yield google
-        finally:
-            server.shutdown()
-            server.server_close()
+        with patch.dict(os.environ, {"GOOGLE_APPLICATION_CREDENTIALS": str(file)}):
+            yield google
 
 
 def service_account(token_uri: str) -> dict[str, str]:
@@ -159,13 +149,10 @@ def service_account(token_uri: str) -> dict[str, str]:
     }
 
 
-class Answers(BaseHTTPRequestHandler):
+class Store(Answers):
     """Answers requests of both interfaces."""
 
     google: ClassVar[Google]
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = 1 << 16  # headers and body go together: else each answer takes 40 ms
 
     def answer(self) -> None:
         """One request."""
@@ -316,9 +303,6 @@ class Answers(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     do_GET = do_HEAD = do_PUT = do_DELETE = do_POST = answer
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
 
 
 def headers_of(found: Object) -> dict[str, str]:

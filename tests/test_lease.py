@@ -63,6 +63,24 @@ def test_whoever_works_elsewhere_is_silent_by_the_storages_clock(
     assert [each.path for each in storage.list(run.path)] == [file]
 
 
+def test_who_writes_while_the_storage_is_asked_for_the_time_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which may take as long as its client tries again."""
+    storage, folder = open_storage(str(tmp_path))
+    run = RunFolder(f"{folder}/runs/r")
+    other = replace(Holder.of(os.getpid()), host="elsewhere")
+    save_holder(storage, run.lease, other)
+    age(run.lease, 200)
+
+    def late(*_: Any) -> float:
+        save_holder(storage, run.lease, other)
+        return time.time()
+
+    monkeypatch.setattr("tasks.lease.now_at", late)
+    assert holder_of(storage, run) == other
+
+
 @pytest.mark.s3
 def test_an_object_store_says_how_long_nothing_was_written(
     monkeypatch: pytest.MonkeyPatch, s3: S3

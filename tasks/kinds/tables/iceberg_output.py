@@ -2,11 +2,9 @@
 
 import os
 import re
-import time
 from collections.abc import Iterator, Set
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, ClassVar
 
@@ -17,14 +15,13 @@ from tasks.kinds.column_types import inner
 from tasks.kinds.tables.footers import once
 from tasks.kinds.tables.iceberg import open_catalog, planned
 from tasks.kinds.tables.iceberg_files import KnownFiles, OnlyFooter, data_file, only_footer
+from tasks.kinds.tables.iceberg_time import step_back_of
 from tasks.kinds.tables.types import plain, plain_schema, strict_field
 from tasks.protocol.table import VERSIONS_LOOKED_BACK, TableChange, TableState
 
 HADOOPS_S3 = re.compile("^s3[an]://")
 APPLIED = "prefect-ray-data.applied."
 """A property of the table for each ledger: properties outlive the snapshots that are expired."""
-MOST_BEHIND_SECONDS = 60.0
-"""A change may be so much earlier than the one before it, for other engines to read the table."""
 MERGED = {"commit.manifest-merge.enabled": "true"}
 """Iceberg's own default, which pyiceberg has not: else each look reads a manifest of each night."""
 
@@ -236,26 +233,6 @@ class IcebergOutput:
                 for file in gone:
                     files.delete_data_file(file)
         transaction.commit_transaction()
-
-
-def step_back_of(table: Any, place: str) -> str | None:
-    """Why nothing may be committed now, since it would be earlier than the commit before it.
-
-    pyiceberg lets that pass, and other engines, as Spark, would read nothing of the table any more.
-
-    Returns:
-        What is wrong; None where this machine's clock is not behind the last change.
-    """
-    last = table.metadata.last_updated_ms / 1000
-    behind = last - time.time()
-    if behind <= MOST_BEHIND_SECONDS:
-        return None
-    until = datetime.fromtimestamp(last, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return (
-        f"by this machine's clock {place} was last changed {behind:.0f} s from now, and engines "
-        "read no table whose changes go back in time: set the clocks of all machines, as by NTP; "
-        f"where this one is right, run again after {until}"
-    )
 
 
 @contextmanager
