@@ -62,15 +62,7 @@ def deploy(
             then.
         DeployFailedError: Prefect refuses it.
     """
-    file = load_prefect_file(prefect_file)
-    refuse_unknown_steps(file)
-    wanted = file.deployments
-    for each in wanted:
-        refuse_unknown_steps(each)
-        refuse_unknown_parameters(each)
-        refuse_misfit_values(each)
-        check_specs(each, folder)
-        check_specs_of_schedules(each)
+    wanted = checked(prefect_file, folder)
     raw = written_out(parse_yaml(prefect_file.read_text(encoding="utf-8")))
     known = known_of(client, wanted)
     leave_at_rest(raw["deployments"], known | moved(client, wanted, known))
@@ -93,6 +85,23 @@ def deploy(
             f"the automation {name!r} is of a deployment that is gone, and goes on: make it anew "
             "for the one that is there now, or delete it in Prefect's pages"
         )
+
+
+def checked(prefect_file: Path, folder: Path | None) -> list[Deployment]:
+    """The deployments of a prefect.yaml, once it is seen that none of its runs fails by it.
+
+    Raises:
+        InvalidSpec: as `deploy`.
+    """
+    file = load_prefect_file(prefect_file)
+    refuse_unknown_steps(file)
+    for each in file.deployments:
+        refuse_unknown_steps(each)
+        refuse_unknown_parameters(each)
+        refuse_misfit_values(each)
+        check_specs(each, folder)
+        check_specs_of_schedules(each)
+    return file.deployments
 
 
 def check_specs(deployment: Deployment, folder: Path | None) -> None:
