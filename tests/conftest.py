@@ -2,6 +2,7 @@
 
 import gc
 import os
+import subprocess
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from importlib.util import find_spec
@@ -66,6 +67,20 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
     if hasattr(item.config, "workerinput") and isinstance(item, pytest.Function):
         end_cluster(item, nextitem)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where a command failed a test, what it said on stderr is part of the report."""
+    report = yield
+    error = call.excinfo.value if call.excinfo else None
+    if isinstance(error, subprocess.CalledProcessError) and error.stderr:
+        said = error.stderr
+        text = said if isinstance(said, str) else said.decode(errors="replace")
+        report.sections.append(("What the command said on stderr", text))
+    return report
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,36 +12,45 @@ import pytest
 from tasks.ray_job.executor_polling import LONGEST_SECONDS, SHORTEST_SECONDS, PollInterval
 from tests.test_waiting import PATIENCE
 
-STILL_SECONDS, SETTLED_SECONDS = 3.5, 1.5
-"""How long a task takes, and after how much of that the executor waits as long as it will."""
+LOOKS_MEANWHILE = 10
+"""How often the executor looks round while a task takes its time; at the fifth it waits as long as
+it ever does."""
 LOOKS = f"""
 import itertools, json, sys, time
+from pathlib import Path
 import ray
 from ray.data import DataContext
 from ray.data._internal.execution.execution_callback import ExecutionCallback
 from tasks.ray_job.executor_polling import PollInterval
 
 class Looks(ExecutionCallback):
-    at, pace, is_predicting = [], None, False
+    folder, at, pace, is_predicting = None, [], None, False
     def on_execution_step(self, executor):
-        self.at.append(time.monotonic())
+        if (self.folder / "begun").exists():
+            self.at.append(time.monotonic())
+        if len(self.at) == {LOOKS_MEANWHILE}:
+            (self.folder / "enough").touch()
         self.pace.follow(executor, is_predicting=self.is_predicting)
 
-def takes_long(rows):
-    begun = time.monotonic()
-    time.sleep({STILL_SECONDS})
-    rows["begun"], rows["ended"] = [begun], [time.monotonic()]
+def takes_its_time(rows, folder):
+    (folder / "begun").touch()
+    while not (folder / "enough").exists():
+        time.sleep(0.01)
     return rows
 
 ray.init(address=sys.argv[1], logging_level="ERROR")
 DataContext.get_current().custom_execution_callback_classes = [Looks]
-closest = []
+shortest = []
 for is_predicting in (False, True):
-    Looks.at, Looks.pace, Looks.is_predicting = [], PollInterval(), is_predicting
-    (row,) = ray.data.range(1).map_batches(takes_long, batch_size=None).take_all()
-    looks = [at for at in Looks.at if row["begun"] + {SETTLED_SECONDS} < at < row["ended"]]
-    closest.append(min(later - at for at, later in itertools.pairwise(looks)))
-print(json.dumps(closest))
+    folder = Path(sys.argv[2], str(is_predicting))
+    folder.mkdir()
+    Looks.folder, Looks.at = folder, []
+    Looks.pace, Looks.is_predicting = PollInterval(), is_predicting
+    rows = ray.data.range(1)
+    rows.map_batches(takes_its_time, fn_args=[folder], batch_size=None).take_all()
+    looks = Looks.at[{LOOKS_MEANWHILE // 2}:{LOOKS_MEANWHILE}]
+    shortest.append(min(later - at for at, later in itertools.pairwise(looks)))
+print(json.dumps(shortest))
 """
 
 
@@ -115,8 +125,8 @@ def test_a_jobs_executor_is_told(
 
 
 @pytest.mark.ray
-def test_rays_executor_keeps_to_it(ray_address: str) -> None:
-    command = [sys.executable, "-c", LOOKS, ray_address]
+def test_rays_executor_keeps_to_it(ray_address: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", LOOKS, ray_address, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
     usual, later = json.loads(done.stdout.splitlines()[-1])
     assert usual < LONGEST_SECONDS / 2
