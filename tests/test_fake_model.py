@@ -22,7 +22,16 @@ from tests.kinds.test_onnx import digits_model
 from tests.kinds.tiny_clip import save_clip
 from tests.kinds.tiny_detectors import save_detr
 from tests.kinds.tiny_entities import save_ner
-from tests.kinds.tiny_models import images, png, predicted, rows_of, save_bert, save_gpt2, texts
+from tests.kinds.tiny_models import (
+    images,
+    png,
+    predicted,
+    rows_of,
+    save_bert,
+    save_gpt2,
+    save_nli,
+    texts,
+)
 
 LISTS = st.lists(st.one_of(st.none(), st.integers(-9, 9)), min_size=1, max_size=9)
 OUTPUTS = ["predicted_label", "predicted_score", "embedding", "generated_text", "prediction"]
@@ -34,6 +43,7 @@ OUTPUTS += ["boxes", "labels", "scores", "entities"]
     [
         (save_bert, "text-classification", {}, {}),
         (save_bert, "text-classification", {"top_k": 2}, {"labels": ["a", "b", "c"]}),
+        (save_nli, "zero-shot-classification", {"candidate_labels": [*"abc"], "top_k": 2}, {}),
         (save_clip, "zero-shot-image-classification", {"candidate_labels": ["a", "b"]}, {}),
         (save_bert, "feature-extraction", {"normalize": True}, {"width": 32}),
         (save_ner, "token-classification", {}, {}),

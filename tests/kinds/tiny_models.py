@@ -15,6 +15,7 @@ from tests.kinds.declared import as_declared
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 WORDS = list("abcdefghijklmnopqrst")
+NLI = ("contradiction", "neutral", "entailment")
 VOCABULARY = {word: number for number, word in enumerate([*SPECIAL, *WORDS])}
 PROCESSORS: dict[str, dict[str, Any]] = {
     "stretched": {"size": {"height": 16, "width": 16}, "resample": 2},
@@ -81,7 +82,15 @@ def save_convnext(folder: Path) -> Any:
     return saved(ConvNextModel(ConvNextConfig(**sizes, initializer_range=0.3)), folder)
 
 
-def save_bert(folder: Path) -> Any:
+def save_nli(folder: Path, names: tuple[str, ...] = NLI) -> Any:
+    """A classifier of pairs, with such names for its classes."""
+    model = save_bert(folder, len(names))
+    model.config.id2label = dict(enumerate(names))
+    model.config.label2id = {name: at for at, name in enumerate(names)}
+    return saved(model, folder)
+
+
+def save_bert(folder: Path, num_labels: int = 3) -> Any:
     """A text classifier."""
     import torch
     from transformers import BertConfig, BertForSequenceClassification
@@ -90,7 +99,7 @@ def save_bert(folder: Path) -> Any:
     config = BertConfig(
         vocab_size=len(VOCABULARY),
         **BERT_SIZES,
-        num_labels=3,
+        num_labels=num_labels,
     )
     tokenizer(with_pairs=True).save_pretrained(folder)
     return saved(BertForSequenceClassification(config), folder)

@@ -15,7 +15,16 @@ from tasks.kinds.models.hf.options import Task
 from tests.kinds.tiny_clip import save_clip
 from tests.kinds.tiny_detectors import save_detr
 from tests.kinds.tiny_entities import save_ner
-from tests.kinds.tiny_models import images, png, rows_of, save_bert, save_gpt2, save_vit, texts
+from tests.kinds.tiny_models import (
+    images,
+    png,
+    rows_of,
+    save_bert,
+    save_gpt2,
+    save_nli,
+    save_vit,
+    texts,
+)
 from tests.kinds.tiny_speech import save_whisper, sounds
 from tests.kinds.tiny_writers import save_t5
 
@@ -44,6 +53,9 @@ FEW_TOKENS = {"max_new_tokens": 5}
 TINY_TASKS = (
     TinyTask("feature-extraction", save_bert, texts(60)),
     TinyTask("text-classification", save_bert, texts(60)),
+    TinyTask(
+        "zero-shot-classification", save_nli, texts(60), {"candidate_labels": ["a b", "c", "d e f"]}
+    ),
     TinyTask("token-classification", save_ner, texts(60)),
     TinyTask("feature-extraction", save_clip, texts(60)),
     TinyTask("image-feature-extraction", save_vit, [*map(png, images(40))]),

@@ -12,6 +12,7 @@ from tasks.kinds.models.hf import folder, hub, processor_files, speech
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.option_checks import check_options
 from tasks.kinds.models.hf.options import (
+    BY_ENTAILMENT,
     BY_WORDS,
     DETECTION,
     GENERATION,
@@ -251,6 +252,10 @@ class HuggingFaceModel(Model):
             return speech.features_function(self.checkpoint, self.input_column, num_threads)
         from tasks.kinds.models.hf.text import tokens_function
 
+        if self.task in BY_ENTAILMENT:
+            from tasks.kinds.models.hf.entailment import pairs_function
+
+            return pairs_function(self.checkpoint, self.input_column, self.options)
         columns = [self.input_column, *self.seconds]
         return tokens_function(self.checkpoint, columns, self.task, self.options)
 

@@ -22,6 +22,7 @@ CLASSIFIER = "ForSequenceClassification"
 ARCHITECTURES: dict[str, tuple[str, ...]] = {
     "image-classification": ("ForImageClassification",),
     "text-classification": (CLASSIFIER,),
+    "zero-shot-classification": (CLASSIFIER,),
     "token-classification": ("ForTokenClassification",),
     "object-detection": ("ForObjectDetection",),
     "text-generation": ("ForCausalLM", "LMHeadModel", *GEMMAS),
@@ -124,7 +125,9 @@ def check_architecture(name: str, config: dict[str, Any], task: Task) -> None:
         raise unknown_type(name, config)
     have = [str(each) for each in config.get("architectures") or []]
     encoder_decoder = bool(config.get("is_encoder_decoder"))
-    classifies = task == "text-classification" and any(CLASSIFIER in each for each in have)
+    classifies = CLASSIFIER in ARCHITECTURES.get(task, ()) and any(
+        CLASSIFIER in each for each in have
+    )
     if encoder_decoder and task in TEXT and task not in SEQ2SEQ and not classifies:
         problem = f"is an encoder-decoder ({', '.join(have)}): model.task is one of {SEQ2SEQ} then"
         raise InvalidSpec.at(FIELD, name, problem)

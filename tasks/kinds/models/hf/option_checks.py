@@ -3,6 +3,7 @@
 from tasks.kinds.models.hf import chat, embedding, languages, places, speech, windows
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.options import (
+    BY_ENTAILMENT,
     BY_WORDS,
     SPEECH,
     TOKENS_APART,
@@ -30,6 +31,10 @@ def check_options(checkpoint: Checkpoint, task: Task, options: HuggingFaceOption
         from tasks.kinds.models.hf import zero_shot
 
         zero_shot.check_model(checkpoint)
+    if task in BY_ENTAILMENT:
+        from tasks.kinds.models.hf import entailment
+
+        entailment.check(checkpoint, options)
     if options.chat:
         chat.check_template(checkpoint)
     if task == "feature-extraction":

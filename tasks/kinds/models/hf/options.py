@@ -13,6 +13,7 @@ Task = Literal[
     "token-classification",
     "feature-extraction",
     "image-feature-extraction",
+    "zero-shot-classification",
     "zero-shot-image-classification",
     "object-detection",
     "text-generation",
@@ -27,17 +28,19 @@ OwnPooling = Literal["mean", "cls", "lasttoken"]
 Pooling = Literal["auto", OwnPooling]
 Strategy = Literal["simple", "first", "average", "max", "none"]
 NEW_TOKENS = 128
-PHOTO = "This is a photo of {}."
+PHOTO, EXAMPLE = "This is a photo of {}.", "This example is {}."
 
 BY_WORDS = ("zero-shot-image-classification",)
-CLASSIFICATION = ("image-classification", "text-classification", *BY_WORDS)
+BY_ENTAILMENT = ("zero-shot-classification",)
+ZERO_SHOT = (*BY_ENTAILMENT, *BY_WORDS)
+CLASSIFICATION = ("image-classification", "text-classification", *ZERO_SHOT)
 EMBEDDING = ("feature-extraction", "image-feature-extraction")
 SEQ2SEQ = ("text2text-generation", "summarization", "translation")
 """An encoder reads, a decoder writes; transformers 5 has no pipelines of these names any more."""
 GENERATION = ("text-generation", *SEQ2SEQ)
 TOKENS_APART = ("token-classification",)
 WHOLE_TEXT = ("text-classification", "feature-extraction", *GENERATION)
-TEXT = (*TOKENS_APART, *WHOLE_TEXT)
+TEXT = (*TOKENS_APART, *BY_ENTAILMENT, *WHOLE_TEXT)
 SPEECH = ("automatic-speech-recognition",)
 DETECTION = ("object-detection",)
 IMAGE = ("image-classification", "image-feature-extraction", *BY_WORDS, *DETECTION)
@@ -59,8 +62,9 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     "seed": GENERATION,
     "aggregation_strategy": TOKENS_APART,
     "stride": TOKENS_APART,
-    "candidate_labels": BY_WORDS,
-    "hypothesis_template": BY_WORDS,
+    "candidate_labels": ZERO_SHOT,
+    "hypothesis_template": ZERO_SHOT,
+    "multi_label": BY_ENTAILMENT,
     "threshold": DETECTION,
     "max_detections": DETECTION,
 }
@@ -204,12 +208,18 @@ class HuggingFaceOptions(FormModel):
         default=None,
         min_length=1,
         description="Zero-shot classification: the labels to choose from, as in [a cat, a dog]. "
-        "CLIP's scores add up to 1 over them; SigLIP gives each one of its own.",
+        "Scores add up to 1 over them; SigLIP gives each one of its own.",
     )
     hypothesis_template: str | None = Field(
         default=None,
         description="Zero-shot classification: the text that stands for a label, with {} in its "
-        f"place. Empty: {PHOTO}",
+        f"place. Empty: {EXAMPLE} of texts, {PHOTO} of images.",
+    )
+    multi_label: bool | None = Field(
+        default=None,
+        description="Zero-shot classification of texts: several labels may be true of a text, or "
+        "none. Each one has a score of its own then, of how sure the model is that it follows and "
+        "is not contradicted.",
     )
     threshold: float | None = Field(
         default=None,
@@ -237,10 +247,9 @@ class HuggingFaceOptions(FormModel):
             raise ValueError(f"has not one place for the label: write {{}} once, as in {PHOTO}")
         return template
 
-    @property
-    def label_texts(self) -> list[str]:
+    def label_texts(self, task: Task) -> list[str]:
         """The text that stands for each label."""
-        template = self.hypothesis_template or PHOTO
+        template = self.hypothesis_template or (PHOTO if task in BY_WORDS else EXAMPLE)
         return [template.replace("{}", each) for each in self.candidate_labels or ()]
 
     @property
@@ -271,7 +280,7 @@ class HuggingFaceOptions(FormModel):
         if self.chat and self.prefix is not None:
             problem = "does nothing with chat: true; write it into the prompts or system_prompt"
             return f"model.options.prefix: {self.prefix!r} {problem}"
-        if task in BY_WORDS and not self.candidate_labels:
+        if task in ZERO_SHOT and not self.candidate_labels:
             return f"model.options.candidate_labels: name the labels that {task} chooses from"
         if self.pooling == "lasttoken" and task != "feature-extraction":
             return "model.options.pooling: 'lasttoken' is for texts; images take auto, mean or cls"

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from tasks.kinds.models.arrays import Columns, label_columns
-from tasks.kinds.models.hf import embedding, heads, joint, sentence_files
+from tasks.kinds.models.hf import embedding, entailment, heads, joint, sentence_files
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype
 from tasks.kinds.models.hf.dense import Layer
 from tasks.kinds.models.hf.detection import detector
@@ -15,13 +15,13 @@ from tasks.kinds.models.hf.options import DETECTION, HuggingFaceOptions, Task
 from tasks.kinds.models.hf.padding import pad_as_configured
 from tasks.kinds.models.hf.prediction import predict_with
 from tasks.kinds.models.hf.speech import transcriber
-from tasks.kinds.models.hf.text import prefix_of, tokenizer_for
+from tasks.kinds.models.hf.text import TextInputs, prefix_of, tokenizer_for
 from tasks.kinds.models.hf.zero_shot import classify_by_words
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.onednn import multiply_faster
 from tasks.kinds.models.runtimes.choice import shown_precision
 from tasks.kinds.models.runtimes.runtime_used import Runtime, RuntimeUsed
-from tasks.kinds.models.torch_batches import side_by_side
+from tasks.kinds.models.torch_batches import Run, side_by_side
 from tasks.kinds.models.vision.detection import whole_numbers_of_pixels
 from tasks.kinds.models.vision.running import image_run
 
@@ -43,12 +43,27 @@ def classify_texts(
     checkpoint: Checkpoint, placement: Placement, options: HuggingFaceOptions
 ) -> Function:
     """Labels of texts."""
+    model, inputs, run = text_classifier(checkpoint, placement)
+    return predict_with(inputs, run, labels(model, checkpoint, options))
+
+
+def classify_by_entailment(
+    checkpoint: Checkpoint, placement: Placement, options: HuggingFaceOptions
+) -> Function:
+    """Labels of texts, given in words."""
+    model, inputs, run = text_classifier(checkpoint, placement)
+    names = heads.class_names(model.config, checkpoint.name)
+    judge = entailment.Judge(names, checkpoint.name, options)
+    return predict_with(entailment.PairInputs(inputs), run, judge.columns)
+
+
+def text_classifier(checkpoint: Checkpoint, placement: Placement) -> tuple[Any, TextInputs, Run]:
+    """A model, its batches of texts or pairs, and what runs it over them."""
     model = checkpoint.model("AutoModelForSequenceClassification", placement)
     multiply_faster(model, placement)
     inputs = joint.text_inputs(model, checkpoint.tokenizer(), placement)
     pad_as_configured(inputs, model)
-    run = side_by_side(model, logits_of, placement)
-    return predict_with(inputs, run, labels(model, checkpoint, options))
+    return model, inputs, side_by_side(model, logits_of, placement)
 
 
 def embed_images(
@@ -142,6 +157,7 @@ BUILD_IMAGES: dict[str, BuildOnRuntime] = {
 }
 BUILD: dict[str, Build] = {
     "text-classification": classify_texts,
+    "zero-shot-classification": classify_by_entailment,
     "feature-extraction": embed_texts,
     "object-detection": detector,
     "text-generation": causal_generator,

@@ -10,6 +10,7 @@ READ: dict[Task, str] = {
     "object-detection": "image",
     "text-classification": "text",
     "token-classification": "text",
+    "zero-shot-classification": "text",
     "feature-extraction": "text",
     "text-generation": "prompt",
     "text2text-generation": "text",
@@ -24,6 +25,7 @@ ADDED: dict[Task, tuple[str, ...]] = {
     "zero-shot-image-classification": LABELS,
     "object-detection": OBJECTS,
     "text-classification": LABELS,
+    "zero-shot-classification": LABELS,
     "token-classification": ENTITIES,
     "feature-extraction": EMBEDDING,
 }

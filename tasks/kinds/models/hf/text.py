@@ -53,7 +53,7 @@ def tokens_function(
     prefix = prefix_of(checkpoint, task, options)
     too_long = TooLong(tokenizer, room, task, options)
     # Writers read none, and of chats there are none.
-    has_types = "token_type_ids" in tokenizer.model_input_names and task not in GENERATION
+    has_types = reads_types(tokenizer) and task not in GENERATION
     asked = places.ASKED if task in TOKENS_APART else {}
     cuts = windows.asked(options.stride)
 
@@ -72,15 +72,25 @@ def tokens_function(
         return encoded
 
     def preprocess(rows: pa.Table) -> pa.Table:
-        encoded = {"input_ids": [], "token_type_ids": [], **encode(rows)}
-        rows = rows.append_column(TOKENS, pa.array(encoded["input_ids"], pa.list_(pa.int32())))
-        if has_types:
-            types = pa.array(encoded["token_type_ids"], pa.list_(pa.int32()))
-            rows = rows.append_column(TYPES, types)
+        encoded = encode(rows)
+        rows = with_tokens(rows, encoded, has_types)
         rows = places.with_places(rows, encoded) if asked else rows
         return windows.with_windows(rows, encoded) if cuts else rows
 
     return preprocess
+
+
+def with_tokens(rows: pa.Table, encoded: dict[str, list[list[int]]], has_types: bool) -> pa.Table:
+    """The rows with `__input_ids`, and `__token_type_ids` where the model reads them."""
+    columns = {TOKENS: "input_ids"} | ({TYPES: "token_type_ids"} if has_types else {})
+    for column, name in columns.items():
+        rows = rows.append_column(column, pa.array(encoded.get(name, []), pa.list_(pa.int32())))
+    return rows
+
+
+def reads_types(tokenizer: Any) -> bool:
+    """Whether the model is told which of two texts a token is of."""
+    return "token_type_ids" in tokenizer.model_input_names
 
 
 def tokenizer_for(task: Task, checkpoint: Checkpoint) -> Any:
@@ -192,8 +202,9 @@ class TextInputs:
         return {"input_ids": ids, "attention_mask": mask}
 
     def blank(self) -> dict[str, Any]:
-        """One text of one token."""
-        return self.arguments(Ragged(pa.chunked_array([[[self.padding]]])), np.array([0]))
+        """One text without words; some models look for the token that each text ends with."""
+        tokens = self.tokenizer("")["input_ids"] or [self.padding]
+        return self.arguments(Ragged(pa.chunked_array([[tokens]])), np.array([0]))
 
 
 def batches_by_length(

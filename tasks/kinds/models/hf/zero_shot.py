@@ -21,6 +21,7 @@ from tasks.kinds.models.vision.running import image_run
 
 Batch: TypeAlias = tuple[Index, dict[str, Any]]
 """Which rows, and what the model is called with."""
+LABELS_IMAGES: Task = "zero-shot-image-classification"
 EMBEDS_TEXTS: Task = "feature-extraction"
 ALIKE = 0.02
 """Of the largest score, between ours and the model's own, in half precision too."""
@@ -36,7 +37,7 @@ def classify_by_words(
     """
     model = checkpoint.model("AutoModel", placement)
     inputs = ImageInputs(checkpoint, placement, torch_dtype(placement))
-    words, some = words_of(model, checkpoint, placement, options.label_texts)
+    words, some = words_of(model, checkpoint, placement, options.label_texts(LABELS_IMAGES))
     words.refuse_other_scores(model, some, inputs.blank(), checkpoint.name)
 
     def forward_of(model: Any) -> Forward:

@@ -1,0 +1,140 @@
+"""Texts by words get the scores of transformers' own pipeline."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.models import HuggingFaceModel
+from tests.kinds.tiny_models import NLI, VOCABULARY, predicted, rows_of, save_bert, save_nli, texts
+from tests.kinds.tiny_writers import save_classifying_bart
+
+TASK = "zero-shot-classification"
+LABELS = ["a b c", "d", "e f g h i j", "k l", "t s r"]
+TOLERANCE = 2e-5
+Save = Callable[[Path], Any]
+
+
+def named(*names: str) -> Save:
+    return lambda folder: save_nli(folder, names)
+
+
+def save_bart_nli(folder: Path) -> Any:
+    """Which reads padding, and has its say at a pair's end."""
+    model = save_classifying_bart(folder)
+    model.config.id2label = dict(enumerate([*NLI, "none of these"]))
+    model.config.label2id = {name: at for at, name in model.config.id2label.items()}
+    model.save_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("save", "labels", "asked"),
+    [
+        (named("contradiction", "neutral", "entailment"), LABELS, {}),
+        (named("contradiction", "neutral", "entailment"), LABELS, {"multi_label": True}),
+        (named("ENTAILMENT", "NEUTRAL", "CONTRADICTION"), LABELS, {"multi_label": True}),
+        (named("entailment", "not_entailment"), LABELS, {"hypothesis_template": "q {} p"}),
+        (named("entailment", "not_entailment"), LABELS, {"multi_label": True}),
+        (named("contradiction", "neutral", "entailment"), LABELS[:1], {}),
+        (save_bart_nli, LABELS, {"hypothesis_template": "q {} p"}),
+    ],
+)
+def test_the_scores_are_those_of_the_pipeline(
+    tmp_path: Path,
+    save: Save,
+    labels: list[str],
+    asked: dict[str, Any],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from transformers import pipeline
+
+    save(tmp_path)
+    given = texts(24)
+    options: dict[str, Any] = {"candidate_labels": labels, **asked}
+    rows = rows_of("text", given)
+    found = predicted(tmp_path, TASK, rows, **options, top_k=max(2, len(labels)))
+    assert capsys.readouterr().out.count("texts of more than 64 tokens are cut off there") == 1
+    library: Any = pipeline(TASK, str(tmp_path), device="cpu")
+    firsts = []
+    for text, ours in zip(given, found.to_pylist(), strict=True):
+        theirs = library(text, candidate_labels=labels, **asked)
+        scores = dict(zip(ours["predicted_label"], ours["predicted_score"], strict=True))
+        wanted = dict(zip(theirs["labels"], theirs["scores"], strict=True))
+        assert scores == pytest.approx(wanted, abs=TOLERANCE)
+        firsts.append(ours["predicted_label"][0])
+    best = predicted(tmp_path, TASK, rows, **options)
+    assert best["predicted_label"].to_pylist() == firsts
+    assert len({*firsts}) > 1 or len(labels) == 1
+    none = predicted(tmp_path, TASK, rows.slice(0, 0), **options)
+    assert none.schema == best.schema
+
+
+@pytest.mark.parametrize(
+    ("save", "options", "problem"),
+    [
+        (save_bert, {}, "classes LABEL_0, LABEL_1, LABEL_2, and .* a name with entail"),
+        (named("entailment", "so", "so-so"), {"multi_label": True}, "a name with contra"),
+        (named("entailed", "entails"), {}, "a name with entail"),
+    ],
+)
+def test_a_model_that_judges_otherwise_is_refused(
+    tmp_path: Path, save: Save, options: dict[str, Any], problem: str
+) -> None:
+    save(tmp_path)
+    options = {"candidate_labels": LABELS, **options}
+    made = HuggingFaceModel(task=TASK, name_or_path=str(tmp_path), options=options)
+    with pytest.raises(InvalidSpec, match=problem):
+        made.check()
+
+
+@pytest.mark.parametrize(("tokens", "fits"), [(60, True), (61, False)])
+def test_a_label_leaves_room_for_a_text(tmp_path: Path, tokens: int, fits: bool) -> None:
+    save_nli(tmp_path)
+    long = " ".join(["a"] * tokens)
+    options: dict[str, Any] = {"candidate_labels": ["b", long], "hypothesis_template": "{}"}
+    made = HuggingFaceModel(task=TASK, name_or_path=str(tmp_path), options=options)
+    if fits:
+        made.check()
+        assert predicted(tmp_path, TASK, rows_of("text", ["a b c"]), **options).num_rows == 1
+        return
+    with pytest.raises(InvalidSpec, match=r"candidate_labels: 'a a.*' is 61 tokens with its temp"):
+        made.check()
+
+
+def test_what_is_cut_off_is_the_text_and_not_the_label(tmp_path: Path) -> None:
+    save_nli(tmp_path)
+    options = {"candidate_labels": LABELS, "hypothesis_template": "{}", "max_length": 10}
+    model = HuggingFaceModel(task=TASK, name_or_path=str(tmp_path), options=options)
+    made = model.preprocessor()(rows_of("text", ["m " * 40]))
+    (tokens,), (lengths,) = made["__input_ids"].to_pylist(), made["__windows"].to_pylist()
+    assert lengths == [10] * len(LABELS)
+    for at, label in enumerate(LABELS):
+        pair = tokens[at * 10 : (at + 1) * 10]
+        said = [VOCABULARY[each] for each in label.split()]
+        assert pair[-len(said) - 1 : -1] == said
+        assert pair.count(VOCABULARY["m"]) == 7 - len(said)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({}, "candidate_labels: name the labels that zero-shot-classification chooses from"),
+        ({"candidate_labels": ["a", "a"]}, "names a label twice"),
+        ({"candidate_labels": ["a"], "prefix": "q"}, "prefix.*belongs to"),
+    ],
+)
+def test_labels_must_be_some(options: dict[str, Any], problem: str) -> None:
+    given = {"task": TASK, "name_or_path": "some/nli", "options": options}
+    with pytest.raises(ValidationError, match=problem):
+        HuggingFaceModel.model_validate(given)
+
+
+def test_what_several_may_be_true_of_are_texts() -> None:
+    options = {"candidate_labels": ["a"], "multi_label": True}
+    with pytest.raises(ValidationError, match=r"multi_label: True belongs to zero-shot-classific"):
+        HuggingFaceModel.model_validate(
+            {"task": "zero-shot-image-classification", "name_or_path": "a/b", "options": options}
+        )
