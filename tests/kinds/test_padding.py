@@ -125,12 +125,15 @@ def test_an_encoder_decoder_classifies_as_it_does_by_itself(tmp_path: Path) -> N
     model = save_classifying_bart(tmp_path)
     assert padding.reads_padding(model)  # for others do, as T5Gemma's
     read, lines = AutoTokenizer.from_pretrained(tmp_path), texts(24, longest=40)
-    found = predicted(tmp_path, "text-classification", rows_of("text", lines), top_k=4)
+    rows = rows_of("text", lines)
+    found = predicted(tmp_path, "text-classification", rows, top_k=4)
     for line, scores in zip(lines, found["predicted_score"].to_pylist(), strict=True):
         with torch.inference_mode():
             inputs = read(line, return_tensors="pt", return_token_type_ids=False)
             wanted = model(**inputs).logits[0].softmax(-1)
         np.testing.assert_allclose(scores, wanted.sort(descending=True).values, atol=TOLERANCE)
+    none = predicted(tmp_path, "text-classification", rows.slice(0, 0), top_k=4)
+    assert none.schema == found.schema  # though it wants a text that ends
 
 
 def test_a_batch_of_one_length_is_no_larger_than_another() -> None:
