@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import HuggingFaceModel
-from tests.kinds.tiny_models import NLI, VOCABULARY, predicted, rows_of, save_bert, save_nli, texts
+from tasks.kinds.models.hf.label_pairs import Frames
+from tests.kinds.tiny_models import NLI, predicted, rows_of, save_bert, save_nli, texts, tokenizer
 from tests.kinds.tiny_writers import save_classifying_bart
 
 TASK = "zero-shot-classification"
@@ -48,6 +49,7 @@ def test_the_scores_are_those_of_the_pipeline(
     labels: list[str],
     asked: dict[str, Any],
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from transformers import pipeline
 
@@ -65,6 +67,7 @@ def test_the_scores_are_those_of_the_pipeline(
         wanted = dict(zip(theirs["labels"], theirs["scores"], strict=True))
         assert scores == pytest.approx(wanted, abs=TOLERANCE)
         firsts.append(ours["predicted_label"][0])
+    monkeypatch.setattr("tasks.kinds.models.hf.label_pairs.PAIRS_AT_A_TIME", 7 * len(labels) + 1)
     best = predicted(tmp_path, TASK, rows, **options)
     assert best["predicted_label"].to_pylist() == firsts
     assert len({*firsts}) > 1 or len(labels) == 1
@@ -100,22 +103,53 @@ def test_a_label_leaves_room_for_a_text(tmp_path: Path, tokens: int, fits: bool)
         made.check()
         assert predicted(tmp_path, TASK, rows_of("text", ["a b c"]), **options).num_rows == 1
         return
-    with pytest.raises(InvalidSpec, match=r"candidate_labels: 'a a.*' is 61 tokens with its temp"):
+    with pytest.raises(
+        InvalidSpec, match=r"candidate_labels: 'a a.*' takes 64 tokens, with its temp"
+    ):
         made.check()
 
 
-def test_what_is_cut_off_is_the_text_and_not_the_label(tmp_path: Path) -> None:
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("has_types", [True, False])
+def test_pairs_are_those_of_the_tokenizer(tmp_path: Path, side: str, has_types: bool) -> None:
+    from transformers import AutoTokenizer
+
     save_nli(tmp_path)
-    options = {"candidate_labels": LABELS, "hypothesis_template": "{}", "max_length": 10}
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path, truncation_side=side)
+    if not has_types:
+        tokenizer.model_input_names = ["input_ids", "attention_mask"]
+    tokenizer.save_pretrained(tmp_path)
+    options = {"candidate_labels": LABELS, "hypothesis_template": "q {}", "max_length": 12}
     model = HuggingFaceModel(task=TASK, name_or_path=str(tmp_path), options=options)
-    made = model.preprocessor()(rows_of("text", ["m " * 40]))
-    (tokens,), (lengths,) = made["__input_ids"].to_pylist(), made["__windows"].to_pylist()
-    assert lengths == [10] * len(LABELS)
-    for at, label in enumerate(LABELS):
-        pair = tokens[at * 10 : (at + 1) * 10]
-        said = [VOCABULARY[each] for each in label.split()]
-        assert pair[-len(said) - 1 : -1] == said
-        assert pair.count(VOCABULARY["m"]) == 7 - len(said)
+    given = [*texts(9, longest=20), "", "a"]
+    made = model.preprocessor()(rows_of("text", given)).slice(1)  # of a longer table's memory
+    pairs = Frames(model.checkpoint, model.options).pairs(made)
+    wanted = tokenizer(
+        [text for text in given[1:] for _ in LABELS],
+        [f"q {label}" for _ in given[1:] for label in LABELS],
+        truncation="only_first",
+        max_length=12,
+    )
+    assert pairs["__input_ids"].to_pylist() == wanted["input_ids"]
+    assert ("__token_type_ids" in pairs.column_names) is has_types
+    if has_types:
+        assert pairs["__token_type_ids"].to_pylist() == wanted["token_type_ids"]
+    assert max(map(len, wanted["input_ids"])) == 12
+
+
+def test_a_tokenizer_that_reads_pairs_otherwise_is_refused(tmp_path: Path) -> None:
+    from tokenizers import processors
+
+    save_nli(tmp_path)
+    pairs = tokenizer(with_pairs=True)
+    pairs.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A", pair="$B:1 [SEP]:1 $A $A", special_tokens=[("[SEP]", 3)]
+    )
+    pairs.save_pretrained(tmp_path)
+    options = {"candidate_labels": LABELS}
+    made = HuggingFaceModel(task=TASK, name_or_path=str(tmp_path), options=options)
+    with pytest.raises(InvalidSpec, match="has a tokenizer that reads a text otherwise in a pair"):
+        made.check()
 
 
 @pytest.mark.parametrize(

@@ -253,9 +253,9 @@ class HuggingFaceModel(Model):
         from tasks.kinds.models.hf.text import tokens_function
 
         if self.task in BY_ENTAILMENT:
-            from tasks.kinds.models.hf.entailment import pairs_function
+            from tasks.kinds.models.hf import label_pairs
 
-            return pairs_function(self.checkpoint, self.input_column, self.options)
+            return label_pairs.tokens_function(self.checkpoint, self.input_column, self.options)
         columns = [self.input_column, *self.seconds]
         return tokens_function(self.checkpoint, columns, self.task, self.options)
 

@@ -1,73 +1,17 @@
 """Texts by words: whether a text entails what stands for a label, as judged by a model of pairs."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from tasks.errors import InvalidSpec
-from tasks.kinds.models.arrays import Columns, Index, label_columns
-from tasks.kinds.models.hf import heads, windows
+from tasks.kinds.models.arrays import Columns, label_columns
+from tasks.kinds.models.hf import heads, places
 from tasks.kinds.models.hf.checkpoint import Checkpoint
-from tasks.kinds.models.hf.context_length import longest_text
-from tasks.kinds.models.hf.options import HuggingFaceOptions, Task
-from tasks.kinds.models.hf.text import (
-    TOKENS,
-    TYPES,
-    TextInputs,
-    reads_types,
-    texts_of,
-    with_tokens,
-)
-from tasks.kinds.models.hf.too_long import TooLong
-from tasks.kinds.models.model import Function
+from tasks.kinds.models.hf.label_pairs import TASK, Frames
+from tasks.kinds.models.hf.options import HuggingFaceOptions
 
-TASK: Task = "zero-shot-classification"
 FOLLOWS, CONTRADICTED = "entail", "contra"
 """How the names of a model's classes begin."""
 TWO = 2
-
-
-def pairs_function(checkpoint: Checkpoint, column: str, options: HuggingFaceOptions) -> Function:
-    """Each text with what stands for each label, to `__input_ids` side by side, and `__windows`.
-
-    Of what is too long, the text is cut off.
-    """
-    tokenizer = checkpoint.tokenizer()
-    room = longest_text(checkpoint, tokenizer, TASK, options)
-    says = options.label_texts(TASK)
-    too_long = TooLong(tokenizer, room, TASK, options)
-
-    def preprocess(rows: pa.Table) -> pa.Table:
-        texts = texts_of(rows, column)
-        pairs = [[text for text in texts for _ in says], says * len(texts)]
-        encoded: dict[str, Any] = {}
-        if texts:
-            encoded = dict(tokenizer(*pairs, truncation="only_first", max_length=room))
-        too_long.look_at(pairs, encoded.get("input_ids", []))
-        encoded[windows.OF_TEXT] = np.repeat(np.arange(len(texts)), len(says))
-        joined = windows.side_by_side(encoded, len(texts))
-        return windows.with_windows(with_tokens(rows, joined, reads_types(tokenizer)), joined)
-
-    return preprocess
-
-
-@dataclass(frozen=True)
-class PairInputs:
-    """Batches of pairs, a row's side by side in what comes out."""
-
-    inputs: TextInputs
-
-    def batches(self, rows: pa.Table) -> Iterator[tuple[Index, dict[str, Any]]]:
-        """Pairs of like length together."""
-        pairs, _ = windows.apart(rows, (TOKENS, TYPES))
-        return self.inputs.batches(pairs)
-
-    def blank(self) -> dict[str, Any]:
-        """Arguments for one made-up pair."""
-        return self.inputs.blank()
 
 
 class Judge:
@@ -132,13 +76,5 @@ def check(checkpoint: Checkpoint, options: HuggingFaceOptions) -> None:
         InvalidSpec: it does not.
     """
     Judge(heads.class_names(checkpoint.config(), checkpoint.name), checkpoint.name, options)
-    tokenizer = checkpoint.tokenizer()
-    room = longest_text(checkpoint, tokenizer, TASK, options)
-    room -= tokenizer.num_special_tokens_to_add(pair=True)
-    says = options.label_texts(TASK)
-    lengths = [len(each) for each in tokenizer(says, add_special_tokens=False)["input_ids"]]
-    longest = max(lengths)
-    if longest >= room:
-        label = (options.candidate_labels or [])[lengths.index(longest)]
-        problem = f"is {longest} tokens with its template, of {room} that a pair has: shorten it"
-        raise InvalidSpec.at("model.options.candidate_labels", label, problem)
+    places.check_tokenizer(checkpoint)
+    Frames(checkpoint, options)

@@ -11,6 +11,7 @@ from tasks.kinds.models.hf.dense import Layer
 from tasks.kinds.models.hf.detection import detector
 from tasks.kinds.models.hf.generation import causal_generator, seq2seq_generator
 from tasks.kinds.models.hf.image import ImageInputs
+from tasks.kinds.models.hf.label_pairs import Frames, PairInputs
 from tasks.kinds.models.hf.options import DETECTION, HuggingFaceOptions, Task
 from tasks.kinds.models.hf.padding import pad_as_configured
 from tasks.kinds.models.hf.prediction import predict_with
@@ -54,7 +55,8 @@ def classify_by_entailment(
     model, inputs, run = text_classifier(checkpoint, placement)
     names = heads.class_names(model.config, checkpoint.name)
     judge = entailment.Judge(names, checkpoint.name, options)
-    return predict_with(entailment.PairInputs(inputs), run, judge.columns)
+    pairs = PairInputs(Frames(checkpoint, options), inputs)
+    return predict_with(pairs, run, judge.columns)
 
 
 def text_classifier(checkpoint: Checkpoint, placement: Placement) -> tuple[Any, TextInputs, Run]:
