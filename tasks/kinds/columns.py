@@ -1,7 +1,7 @@
 """Arrow columns as what user code works on: NumPy arrays and pandas frames."""
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -206,6 +206,25 @@ def tensors_of(column: pa.ChunkedArray) -> pa.ChunkedArray:
     arrays = iter(column_to_numpy(column.drop_null()))
     held = [next(arrays) if there else None for there in column.is_valid().to_pylist()]
     return pa.chunked_array([tensor_array(held)])
+
+
+def with_one_kind_of_tensors(tables: list[pa.Table]) -> list[pa.Table]:
+    """Tables in which a column's arrays have one type, though a call that saw one shape gave it."""
+    kinds: dict[str, set[pa.DataType]] = {}
+    for each in chain.from_iterable(table.schema for table in tables):
+        kinds.setdefault(each.name, set()).add(each.type)
+    for name, found in kinds.items():
+        if len(found) > 1 and all(map(is_deep, found)):
+            tables = [with_tensors(each, name) for each in tables]
+    return tables
+
+
+def with_tensors(rows: pa.Table, name: str) -> pa.Table:
+    """Rows whose arrays of a column may differ in shape."""
+    if name not in rows.column_names:
+        return rows
+    tensors, at = tensors_of(rows[name]), rows.column_names.index(name)
+    return rows.set_column(at, rows.schema.field(at).with_type(tensors.type), tensors)
 
 
 def same_values(sent: pa.ChunkedArray, returned: pa.ChunkedArray) -> bool:

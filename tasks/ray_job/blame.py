@@ -5,14 +5,13 @@ from bisect import bisect_left
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain as chained
 
 import numpy as np
 import pyarrow as pa
 
 from tasks.counted import counted
 from tasks.errors import BatchInferenceError, UserCodeBroke
-from tasks.kinds import column_types, columns, user_rows
+from tasks.kinds import columns, user_rows
 from tasks.kinds.models.machine_errors import chain, is_of_the_machine
 from tasks.protocol.batch import ROW
 from tasks.protocol.ids import are_in, distinct
@@ -113,7 +112,7 @@ def concatenated(tables: list[pa.Table]) -> pa.Table:
     Raises:
         UserCodeBroke: a column came back with types that do not go together; names both.
     """
-    tables = with_one_kind_of_tensors([each for each in tables if len(each)] or tables[:1])
+    tables = columns.with_one_kind_of_tensors([each for each in tables if len(each)] or tables[:1])
     if len(tables) == 1:
         return tables[0]
     try:
@@ -127,25 +126,6 @@ def concatenated(tables: list[pa.Table]) -> pa.Table:
             f"the column {name!r} came back as {before.schema.field(name).type} and then as "
             f"{tables[at].schema.field(name).type}: return one type for all rows ({error})"
         ) from error
-
-
-def with_one_kind_of_tensors(tables: list[pa.Table]) -> list[pa.Table]:
-    """Tables in which a column's arrays have one type, though a call that saw one shape gave it."""
-    kinds: dict[str, set[pa.DataType]] = {}
-    for each in chained.from_iterable(table.schema for table in tables):
-        kinds.setdefault(each.name, set()).add(each.type)
-    for name, found in kinds.items():
-        if len(found) > 1 and all(map(column_types.is_deep, found)):
-            tables = [with_tensors(each, name) for each in tables]
-    return tables
-
-
-def with_tensors(rows: pa.Table, name: str) -> pa.Table:
-    """Rows whose arrays of a column may differ in shape."""
-    if name not in rows.column_names:
-        return rows
-    tensors, at = columns.tensors_of(rows[name]), rows.column_names.index(name)
-    return rows.set_column(at, rows.schema.field(at).with_type(tensors.type), tensors)
 
 
 def odd_one(tables: list[pa.Table]) -> tuple[int, str]:

@@ -223,3 +223,35 @@ class Branch(torch.nn.Module):
 
     def left_out(self, x: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.dropout(x, training=self.training)
+
+
+class Steps(torch.nn.Module):
+    """The largest of each series' values, whatever the number of its steps."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.amax(1)
+
+
+class PickySteps(Steps):
+    """The same, of series without negative values."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if (x < 0).any():
+            raise RuntimeError("below zero")
+        return super().forward(x)
+
+
+class AsTheyAre(torch.nn.Module):
+    """A value for each that it is given."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+
+class Together(torch.nn.Module):
+    """The sum of all inputs of a row."""
+
+    def forward(self, **given: torch.Tensor) -> torch.Tensor:
+        return torch.stack(
+            [each.flatten(1).sum(1) if each.ndim > 1 else each for each in given.values()]
+        ).sum(0)

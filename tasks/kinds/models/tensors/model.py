@@ -25,6 +25,7 @@ from tasks.kinds.models.tensors.inputs import (
     row_limits,
 )
 from tasks.kinds.models.tensors.outputs import Activation, Seen, classes, prediction_columns
+from tasks.kinds.models.tensors.shapes import by_shape
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,9 @@ class TensorModel(FileModel):
         default=[],
         description="Input columns of a model with one input: one of numbers, lists, tensors or "
         "images (height, width, 3 of uint8) as it is, or several of numbers side by side, in the "
-        "order of training. Rows whose lists differ in length go to the model apart, which is "
-        "slow: fill them up to one length in a step, as with zeros and a mask.",
+        "order of training. Rows whose lists differ in length go to the model by length; where "
+        "nearly each has a length of its own, which is slow, fill them up to one in a step, as "
+        "with zeros and a mask.",
     )
     inputs: dict[str, str | Annotated[list[str], Field(min_length=1)]] = Field(
         default={},
@@ -140,14 +142,17 @@ class TensorModel(FileModel):
         columns = bound(self.bindings, loaded.inputs, self.path)
         limits, seen = row_limits(loaded.inputs), Seen()
 
-        def predict(rows: pa.Table) -> pa.Table:
+        def outputs_of(rows: pa.Table) -> Columns:
             arrays = {
                 name: array_of(rows, each, loaded.inputs.get(name, Input()))
                 for name, each in columns.items()
             }
             outputs = loaded.run(batches(arrays, placement, limits))
             without_filling = {name: values[: len(rows)] for name, values in outputs.items()}
-            return with_columns(rows, self.columns_of(without_filling, arrays, seen))
+            return self.columns_of(without_filling, arrays, seen)
+
+        def predict(rows: pa.Table) -> pa.Table:
+            return with_columns(rows, by_shape(outputs_of, rows, self.input_columns))
 
         return predict
 
