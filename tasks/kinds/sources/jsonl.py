@@ -32,6 +32,7 @@ from tasks.kinds.sources.json_types import (
     merged_objects,
     object_types,
     settled,
+    surely_fits,
     type_of,
     types_of_others,
 )
@@ -221,6 +222,8 @@ class Parser:
 
     def problem_of(self, value: Any, wanted: pa.DataType) -> str | None:
         """Why a value is none of a type; None where it is one."""
+        if value is None or surely_fits(value, wanted):
+            return None
         alone = Parser(pa.schema([("value", wanted)]), ignores_others=self.ignores_others)
         try:
             alone.table([json.dumps({"value": value}).encode()])
