@@ -107,7 +107,7 @@ class ReadOptions(StageOptions):
         "so many are a moment's work; as many as resources.batch_size where that is more. Fewer "
         "where there are not enough for twelve batches a replica; rows that only reading tells are "
         "reckoned from the beginnings of a few inputs. No more than sink.rows_per_file; a batch of "
-        "32 MiB waits for no more.",
+        "32 MiB waits for no more, nor one of 2048 rows that cannot be read.",
     )
 
 

@@ -18,7 +18,7 @@ from tasks.kinds.sources.source import Read
 from tasks.plan import make_plan
 from tasks.protocol.ranges import IdRanges
 from tasks.protocol.storage import FsspecStorage
-from tasks.ray_job import opening
+from tasks.ray_job import opening, reading
 from tasks.ray_job.opening import Todo
 from tasks.ray_job.reading import read_share
 from tasks.run import left_to_do, next_attempt
@@ -43,6 +43,26 @@ def test_no_row_of_a_file_rewritten_midway_is_handed_on(tmp_path: Path) -> None:
     os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
     with pytest.raises(InputChanged, match=r"a\.parquet"):
         next(batches)
+
+
+def test_rows_that_are_set_aside_wait_for_no_large_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a job of nothing else would be stopped by its budget only after a million of them."""
+    monkeypatch.setattr(reading, "REJECTED_AT_ONCE", 10)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    lines = ['{"x": 1}', *['{"x": "no number"}'] * 24, *['{"x": 1}'] * 60]
+    (folder / "a.jsonl").write_text("\n".join(lines))
+    planned = make_plan(spec_of(folder, source={"kind": "jsonl", "path": str(folder)}))
+    job = next_attempt(planned, left_to_do(planned, tried=False)).job
+    batches = [*read_share(job, 0, 1, lambda report: None)]
+    assert [(len(each.rows), len(each.rejected)) for each in batches] == [
+        (1, 10), (0, 10), (50, 4), (10, 0)
+    ]  # fmt: skip
+    ids = pa.concat_tables([each.rows for each in batches], promote_options="default")["__row"]
+    assert ids.to_pylist() == [0, *range(25, 85)]
+    assert [each.id for batch in batches for each in batch.rejected] == [*range(1, 25)]
 
 
 def test_a_large_read_is_cut_with_the_files_that_its_rows_are_of(tmp_path: Path) -> None:
