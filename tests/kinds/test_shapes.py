@@ -97,7 +97,7 @@ def test_a_model_is_called_once_for_each_shape_and_full_batch(
 def test_images_of_several_sizes_go_by_size(tmp_path: Path, calls: list[tuple[int, ...]]) -> None:
     images = [np.full((size, 4, 3), size, np.uint8) for size in (2, 9, 2, 9, 2)]
     made = predicted(torch_model(tmp_path, "Brightness"), rows_of(x=tensor_array(images)))
-    assert calls == [(3, 2, 4, 3), (2, 9, 4, 3)]
+    assert calls == [(2, 9, 4, 3), (3, 2, 4, 3)]
     assert values(made).tolist() == [2, 9, 2, 9, 2]
 
 
@@ -117,6 +117,19 @@ def test_bad_rows_among_them_are_set_aside_alone(tmp_path: Path) -> None:
     good = [at for at in range(len(SERIES)) if at not in (4, 9, 14)]
     assert outcome.rows[ROW].to_pylist() == [FIRST + at for at in good]
     assert values(outcome.rows).tolist() == [[at, at] for at in good]
+
+
+@pytest.mark.parametrize("length", [1, 9])
+def test_little_is_done_twice_to_find_a_row_of_another_shape(
+    tmp_path: Path, calls: list[tuple[int, ...]], length: int
+) -> None:
+    """Shorter than the others or longer: it goes to the model before them."""
+    arrays = [np.full((3, 2), at, np.float32) for at in range(64)]
+    arrays[40] = np.full((length, 2), -1, np.float32)
+    run = torch_model(tmp_path, "PickySteps").predictor(Placement())
+    outcome = call_with_blame(run, rows_of(x=in_lists(arrays)))
+    assert [*outcome.failed] == [FIRST + 40]
+    assert sum(rows for rows, steps, _ in calls if steps == 3) <= 63 + 1  # beside it alone
 
 
 @pytest.mark.parametrize("is_deep", [False, True])

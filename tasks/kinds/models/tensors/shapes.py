@@ -33,14 +33,18 @@ def by_shape(
 
 
 def of_one_shape(rows: pa.Table) -> list[Index]:
-    """Where the rows lie that look alike by the sizes of their arrays; in one group if all do."""
+    """Where the rows lie that look alike by the sizes of their arrays; in one group if all do.
+
+    The smallest group comes first: it may be a row that the model does not take, and what others
+    have been made of by then would be made again.
+    """
     sizes = [each for column in rows.columns for each in sizes_of(column)]
     if all((each == each[:1]).all() for each in sizes):
         return [np.arange(len(rows))]
     _, which, counts = np.unique(
         np.stack(sizes, axis=1), axis=0, return_inverse=True, return_counts=True
     )
-    return np.split(np.argsort(which, kind="stable"), np.cumsum(counts)[:-1])
+    return sorted(np.split(np.argsort(which, kind="stable"), np.cumsum(counts)[:-1]), key=len)
 
 
 def sizes_of(column: pa.ChunkedArray) -> Iterator[np.ndarray]:
