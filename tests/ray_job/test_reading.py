@@ -2,10 +2,10 @@
 
 import os
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -124,17 +124,17 @@ def test_threads_are_used_where_every_file_waits_and_not_for_one_that_did(
     every_file_waits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One may have waited for a core, which threads would only make rarer."""
-    threads = set[int]()
+    clock, threads = [0.0], set[int]()
     read_rows = opening.read_rows
 
     def waiting(source: Source, storage: FsspecStorage, todo: Todo) -> Iterator[Read]:
         threads.add(threading.get_ident())
         if every_file_waits or todo.shard.path.endswith("/064.bin"):
-            time.sleep(0.02)
+            clock[0] += 2 * opening.QUICK_SECONDS
         yield from read_rows(source, storage, todo)
 
     monkeypatch.setattr(opening, "read_rows", waiting)
-    monkeypatch.setattr(opening, "QUICK_SECONDS", 0.01)
+    monkeypatch.setattr(opening, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     folder = tmp_path / "in"
     folder.mkdir()
     for number in range(130):
