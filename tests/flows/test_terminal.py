@@ -30,6 +30,7 @@ from tasks.ray_job.counts import STAGES
 from tasks.run import left_to_do, next_attempt
 from tasks.stages import summary
 from tests.flows.conftest import spec_of
+from tests.flows.jobs_cluster import await_that
 from tests.flows.test_attempts import dies_once
 
 SLOW = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 0.15}}
@@ -232,6 +233,18 @@ def test_a_slow_stage_has_a_speed(rows: int, seconds: float, said: str) -> None:
     assert summary({**counts, "started": 100.0, "updated": 100.0 + seconds}) == said
 
 
+def lines_said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Gets the lines that are said from here on, once they are."""
+    said, say = list[str](), terminal.say
+
+    def say_and_note(line: str) -> None:
+        say(line)
+        said.append(line)
+
+    monkeypatch.setattr(terminal, "say", say_and_note)
+    return said
+
+
 def test_what_a_job_waits_for_before_it_begins(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -242,10 +255,11 @@ def test_what_a_job_waits_for_before_it_begins(
     followed = SimpleNamespace(job=job, last=look, look=lambda: look)
     monkeypatch.setattr(terminal, "FOLLOWED", [followed])
     monkeypatch.setattr(terminal, "LINE_EVERY_SECONDS", 0.05)
-    screen = io.StringIO()
-    for console in (Console(file=screen, force_terminal=True, width=120), Console(file=screen)):
-        with terminal.live_progress(console):
-            time.sleep(0.2)
+    screen, told = io.StringIO(), lines_said(monkeypatch)
+    with terminal.live_progress(Console(file=screen, force_terminal=True, width=120)):
+        pass
+    with terminal.live_progress(Console(file=screen)):
+        await_that(lambda: bool(told), "no line is said")
     assert "waits for nodes, 60 s at most: [a GPU]" in screen.getvalue()
     lines = set(capsys.readouterr().err.splitlines())
     assert lines == {"the job waits for nodes, 60 s at most: [a GPU]"}
@@ -276,8 +290,9 @@ def test_a_storage_that_is_away_ends_no_display(
     followed = SimpleNamespace(job=SimpleNamespace(stages=STAGES), last=look, look=ask)
     monkeypatch.setattr(terminal, "FOLLOWED", [followed])
     monkeypatch.setattr(terminal, "LINE_EVERY_SECONDS", 0.05)
+    told = lines_said(monkeypatch)
     with terminal.live_progress(Console(file=io.StringIO())):
-        time.sleep(0.3)
+        await_that(lambda: len(told) > 1, "no second line is said")
     assert capsys.readouterr().err.count("read: 7 rows") > 1
 
 
@@ -301,15 +316,17 @@ def followed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("followed")
 def test_no_bars_are_drawn_where_nothing_can_be_drawn_over(
-    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As in a log that colours are forced upon, and in terminals that know no cursor."""
     screen = io.StringIO()
     log = Console(file=screen, force_terminal=True, force_interactive=False)
     dumb = Console(file=screen, force_terminal=True, _environ={"TERM": "dumb"})
+    told = lines_said(monkeypatch)
     for console in (log, dumb):
+        told.clear()
         with terminal.live_progress(console):
-            time.sleep(0.3)
+            await_that(lambda: len(told) > 1, "no second line is said")
         assert capsys.readouterr().err.count("read: 7 rows") > 1
     assert screen.getvalue() == ""
 
@@ -327,8 +344,9 @@ def test_a_closed_standard_error_puts_no_line_among_what_programs_read(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stderr", None)
+        told = lines_said(patch)
         with terminal.live_progress(Console(file=io.StringIO())):
-            time.sleep(0.3)
+            await_that(lambda: bool(told), "no line is said")
     assert capsys.readouterr().out == ""
 
 
