@@ -90,7 +90,7 @@ def test_as_many_are_in_flight_as_the_spec_says(server: LlmServer) -> None:
     def behave(texts: list[str], before: int) -> None:
         together.wait()
 
-    server.behave = behave
+    server.behave, server.delay_seconds = behave, 0.05
     asked(server, words(24), concurrency=6)
     assert server.most_in_flight == 6
 
