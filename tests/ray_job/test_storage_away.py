@@ -1,6 +1,6 @@
 """A job of hours does not end since its storage is away when it says how far it is."""
 
-import time
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,17 +17,15 @@ from tasks.run import attempts_in
 from tests.clusters.small_job import ROWS, small_spec, whole_run
 from tests.ray_job.test_own_machine import job_of, spec
 
-LONG = 60.0
 INLINE = {"kind": "inline"}
 
 
-def refuse(monkeypatch: pytest.MonkeyPatch, call: str, name: str, seconds: float) -> list[str]:
-    """Have the storage refuse a call for files of a name, for so long; returns what it refused."""
+def refuse(monkeypatch: pytest.MonkeyPatch, call: str, name: str, times: float) -> list[str]:
+    """Have the storage refuse so many calls for files of a name; returns what it refused."""
     given, refused = getattr(FsspecStorage, call), list[str]()
-    until = time.monotonic() + seconds
 
     def ask(storage: FsspecStorage, path: str, *arguments: Any) -> Any:
-        if path.endswith(f"/{name}") and time.monotonic() < until:
+        if path.endswith(f"/{name}") and len(refused) < times:
             refused.append(path)
             raise ConnectionError("503 Slow Down")
         return given(storage, path, *arguments)
@@ -40,7 +38,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, call: str, name: str, seconds: float
 def test_no_job_ends_since_its_storage_is_away_for_a_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, name: str
 ) -> None:
-    refused = refuse(monkeypatch, call, name, seconds=1.0)
+    refused = refuse(monkeypatch, call, name, times=3)
     planned = whole_run(small_spec(tmp_path, INLINE, seconds=0.5))
     assert refused
     assert planned.accepted().num_ok == ROWS
@@ -50,7 +48,7 @@ def test_no_job_ends_since_its_storage_is_away_for_a_moment(
 def test_what_ended_a_job_is_heard_though_its_storage_is_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refuse(monkeypatch, "write", "progress.json", seconds=LONG)
+    refuse(monkeypatch, "write", "progress.json", times=math.inf)
     with pytest.raises(StageFailed, match="the device is gone") as caught:
         whole_run(small_spec(tmp_path, INLINE, dies=5.0))
     assert "503" not in str(caught.value)
