@@ -95,7 +95,18 @@ def test_it_takes_specs_of_any_length(numbers: Path, home: Path) -> None:
 def test_who_presses_ctrl_c_once_more_does_not_wait_for_its_end() -> None:
     """At the end of the process, where Python would show a traceback."""
     deaf = subprocess.Popen(["sleep", "60"], stdin=subprocess.PIPE)
-    threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
+    is_waited_for, wait = threading.Event(), deaf.wait
+
+    def wait_and_tell(timeout: float | None = None) -> int:
+        is_waited_for.set()
+        return wait(timeout)
+
+    def press() -> None:
+        is_waited_for.wait()
+        signal.raise_signal(signal.SIGINT)
+
+    deaf.wait = wait_and_tell  # type: ignore[method-assign]
+    threading.Thread(target=press).start()
     own_server.end(deaf)
     assert deaf.returncode == -signal.SIGKILL
 
