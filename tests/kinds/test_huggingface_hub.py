@@ -190,6 +190,7 @@ def test_a_hub_that_is_silent_is_told_of_long_before_it_is_given_up(
     hub: StandInHub, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A misspelt folder is asked for there, for half a minute where there is no network."""
+    monkeypatch.setattr("tasks.kinds.models.hf.hub.SILENT_SECONDS", 60.0)
     model("org/bert").fingerprint()
     assert not caplog.messages
     monkeypatch.setattr("tasks.kinds.models.hf.hub.SILENT_SECONDS", 0.1)
