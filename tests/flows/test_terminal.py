@@ -20,6 +20,7 @@ from rich.console import Console
 from flows import terminal
 from flows.batch_inference import batch_inference
 from flows.console import console as ours
+from flows.console import say
 from flows.log_at_terminal import log_at_terminal
 from flows.printed_report import print_check, print_periods
 from flows.printing import preview_lines, print_matches, print_preview
@@ -235,7 +236,7 @@ def test_a_slow_stage_has_a_speed(rows: int, seconds: float, said: str) -> None:
 
 def lines_said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Gets the lines that are said from here on, once they are."""
-    said, say = list[str](), terminal.say
+    said = list[str]()
 
     def say_and_note(line: str) -> None:
         say(line)
