@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Any
 
 import pytest
@@ -21,11 +22,15 @@ INLINE = {"kind": "inline"}
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, call: str, name: str, times: float) -> list[str]:
-    """Have the storage refuse so many calls for files of a name; returns what it refused."""
+    """Have the storage refuse the job so many calls for files of a name; returns what it refused.
+
+    Who follows the job, in the test's own thread, is not refused.
+    """
     given, refused = getattr(FsspecStorage, call), list[str]()
 
     def ask(storage: FsspecStorage, path: str, *arguments: Any) -> Any:
-        if path.endswith(f"/{name}") and len(refused) < times:
+        is_the_jobs = current_thread() is not main_thread() and path.endswith(f"/{name}")
+        if is_the_jobs and len(refused) < times:
             refused.append(path)
             raise ConnectionError("503 Slow Down")
         return given(storage, path, *arguments)
