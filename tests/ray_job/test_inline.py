@@ -92,10 +92,12 @@ class HasLoop:
 
 
 class LoadsSlowly:
-    """Takes longer to load than a row may take to move."""
+    """Takes its time to load."""
+
+    may_be_there = threading.Event()
 
     def __init__(self) -> None:
-        time.sleep(2.0)
+        self.may_be_there.wait(LONG)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         return {"doubled": batch["x"] * 2}
@@ -168,15 +170,23 @@ def test_a_model_finds_an_event_loop_as_on_ray(numbers: Path) -> None:
 
 
 def test_a_model_may_take_longer_to_load_than_a_row_to_move(numbers: Path) -> None:
-    planned, attempt = begin(small(numbers, "LoadsSlowly", timeouts={"no_progress_seconds": 1}))
+    planned, attempt = begin(small(numbers, "LoadsSlowly", timeouts={"no_progress_seconds": 60}))
     attempt.ensure_started()
-    while (look := attempt.look()).result is None:
-        assert not attempt.stall.lasts(look.progress), attempt.stall.error(look.progress)
+    while not ((look := attempt.look()).progress or {}).get("is_loading"):
+        time.sleep(0.02)
+    assert not attempt.stall.lasts(look.progress)
+    attempt.stall.since -= 100
+    assert not attempt.stall.lasts(look.progress), attempt.stall.error(look.progress)
+    LoadsSlowly.may_be_there.set()
+    while attempt.look().result is None:
         time.sleep(0.02)
     assert planned.accepted().num_ok == 200
 
 
-def test_a_job_that_is_stopped_ends_within_the_call_it_is_in(numbers: Path) -> None:
+def test_a_job_that_is_stopped_ends_within_the_call_it_is_in(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Waits, "calls", 0)
     _, attempt = begin(small(numbers, "Waits", resources={"max_replicas": 1, "batch_size": 1}))
     running = attempt.ensure_started()
     assert isinstance(running, InlineJob)
