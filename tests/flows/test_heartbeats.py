@@ -47,13 +47,19 @@ def test_signs_of_life_come_until_the_run_has_ended(
         def now(cls, tz: Any = None) -> "Clock":
             return super().now(tz) + timedelta(seconds=ahead)
 
+    given, emit_event = list[object](), heartbeats.emit_event
+
+    def emit_and_note(*about: Any, **more: Any) -> None:
+        given.append(emit_event(*about, **more))
+
     monkeypatch.setattr(heartbeats, "EVERY_SECONDS", 0.1)
     monkeypatch.setattr(heartbeats, "datetime", Clock)
+    monkeypatch.setattr(heartbeats, "emit_event", emit_and_note)
 
     @flow
     def living() -> str:
         with heartbeats.heartbeats():
-            time.sleep(0.5)
+            await_that(lambda: len(given) >= 3, "no heartbeats", seconds=60)
         return str(flow_run.id)
 
     run = living()
