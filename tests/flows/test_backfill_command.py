@@ -149,7 +149,13 @@ def test_a_killed_backfill_skips_what_is_done_and_resumes_the_day_in_the_middle(
 ) -> None:
     from prefect.settings import PREFECT_API_URL
 
-    spec = write_spec(tmp_path)
+    goes_on = tmp_path / "goes_on"
+    model = {"kind": "python", "class": "predictors:Double", "init": {"file": str(goes_on)}}
+    spec = write_spec(tmp_path, model=model)
+    goes_on.touch()
+    assert call(monkeypatch, "run", spec, "--scheduled-time", "2026-01-02") == 0
+    goes_on.unlink()
+    capsys.readouterr()
     arguments = ["backfill", spec, "--from", "2026-01-02", "--to", "2026-01-04", "--json"]
     environment = {**os.environ, "PREFECT_API_URL": PREFECT_API_URL.value() or ""}
     script = str(Path(sys.executable).with_name("batch-inference"))
@@ -162,6 +168,7 @@ def test_a_killed_backfill_skips_what_is_done_and_resumes_the_day_in_the_middle(
         time.sleep(0.02)
     killed.send_signal(signal.SIGKILL)
     killed.wait()
+    goes_on.touch()
     assert (tmp_path / "out" / DAYS[0]).exists()
     assert not (tmp_path / "out" / DAYS[1]).exists()
     assert call(monkeypatch, *arguments) == 0
