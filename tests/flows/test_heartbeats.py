@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from prefect import flow
 from prefect.client.orchestration import get_client
+from prefect.events import emit_event
 from prefect.events.worker import EventsWorker
 from prefect.runtime import flow_run
 from prefect.settings import get_current_settings
@@ -47,7 +48,7 @@ def test_signs_of_life_come_until_the_run_has_ended(
         def now(cls, tz: Any = None) -> "Clock":
             return super().now(tz) + timedelta(seconds=ahead)
 
-    given, emit_event = list[object](), heartbeats.emit_event
+    given = list[object]()
 
     def emit_and_note(*about: Any, **more: Any) -> None:
         given.append(emit_event(*about, **more))
