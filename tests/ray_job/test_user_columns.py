@@ -373,7 +373,7 @@ def test_rows_of_a_batch_are_found_without_a_search() -> None:
     returned = np.random.default_rng(0).permutation(given)
     begun = time.thread_time()
     found = positions(given, returned)
-    assert time.thread_time() - begun < 0.2  # it took a second
+    assert time.thread_time() - begun < 0.4  # it took a second, and takes 0.07
     assert found is not None
     assert (given[found] == returned).all()
 
