@@ -30,6 +30,7 @@ from tasks.resources import Resources
 from tasks.spec import BatchInferenceSpec
 from tests.clusters.kubernetes_api import NAMESPACE, TOKEN, Kubernetes
 from tests.clusters.small_job import small_spec
+from tests.flows.jobs_cluster import await_that
 
 RUN = "0123456789abcdef"
 NAME = f"prefect-ray-data-{RUN}"
@@ -185,7 +186,12 @@ def test_one_that_is_going_is_waited_for(kube: Kubernetes, fields: Fields, tmp_p
 def test_one_deleted_while_it_starts_is_not_made_again(kube: Kubernetes, fields: Fields) -> None:
     kube.ready_after = 60
     cluster = kuberay_of(fields, ready_seconds=30)
-    other = threading.Timer(0.5, kuberay_of(fields).release, (RUN,))
+
+    def delete() -> None:
+        await_that(lambda: bool(kube.clusters), "none is made")
+        kuberay_of(fields).release(RUN)
+
+    other = threading.Thread(target=delete)
     other.start()
     with pytest.raises(JobLost, match="was deleted while it started"):
         cluster.awaited(RUN)
@@ -200,10 +206,11 @@ def test_whoever_stops_a_run_that_is_starting_stops_it_for_good(
     job = job_of(small_spec(tmp_path, fields))
 
     def stop() -> None:
+        await_that(lambda: bool(kube.clusters), "none is made")
         job.storage.write(job.stopped_file, b"")
         release(job.spec.cluster, RUN)
 
-    other = threading.Timer(0.5, stop)
+    other = threading.Thread(target=stop)
     other.start()
     with pytest.raises(RunStopped, match="before its job began"):
         kuberay_of(fields, ready_seconds=30).start(job)
