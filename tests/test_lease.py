@@ -165,7 +165,7 @@ def test_a_driver_on_another_machine_ends_as_soon_as_nobody_follows_it(
     there.start()
     holder = replace(Holder.of(os.getpid()), host="elsewhere")
     LocalJob(job, holder, lambda: True).stop()
-    there.join(10)
+    there.join(60)
     assert ended == ["the run that followed this job has ended; run it again to go on"]
     sign = (tmp_path / "followed").read_bytes()
     LocalJob(job, holder, lambda: True).stop()

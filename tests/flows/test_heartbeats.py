@@ -60,13 +60,13 @@ def test_signs_of_life_come_until_the_run_has_ended(
     @flow
     def living() -> str:
         with heartbeats.heartbeats():
-            await_that(lambda: len(given) >= 3, "no heartbeats", seconds=60)
+            await_that(lambda: len(given) >= 3, "no heartbeats")
         return str(flow_run.id)
 
     run = living()
     time.sleep(1.5)
     EventsWorker.drain_all()
-    await_that(lambda: len(heard(run)) >= 3, "no heartbeats", seconds=30)
+    await_that(lambda: len(heard(run)) >= 3, "no heartbeats")
     told = heard(run)
     with get_client(sync_client=True) as client:
         ended = client.read_flow_run(UUID(run))
@@ -87,7 +87,7 @@ def test_flows_that_publish_and_a_preview_give_them(numbers: Path) -> None:
     ]
     runs = [state.state_details.flow_run_id for state in states]
     EventsWorker.drain_all()
-    await_that(lambda: all(map(heard, map(str, runs))), "no heartbeats", seconds=30)
+    await_that(lambda: all(map(heard, map(str, runs))), "no heartbeats")
 
 
 @pytest.mark.usefixtures("prefect_server")

@@ -24,7 +24,7 @@ from tasks.errors import OutputHeld
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import published, spec_of
-from tests.flows.jobs_cluster import await_that
+from tests.flows.jobs_cluster import PATIENCE_SECONDS, await_that
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
@@ -60,7 +60,7 @@ def left_behind(spec: BatchInferenceSpec) -> Iterator[tuple[UUID, "subprocess.Po
         stderr=subprocess.STDOUT,
     )
     state = Path(f"{spec.sink.path}.state")
-    await_that(lambda: any(state.rglob("progress.json")), "it does not begin", seconds=60)
+    await_that(lambda: any(state.rglob("progress.json")), "it does not begin")
     assert process.stdout
     process.stdout.close()
     yield run, process
@@ -68,7 +68,7 @@ def left_behind(spec: BatchInferenceSpec) -> Iterator[tuple[UUID, "subprocess.Po
 
 
 def end_of(run: UUID, process: "subprocess.Popen[bytes]") -> tuple[str, str | None]:
-    process.wait(60)
+    process.wait(PATIENCE_SECONDS)
     with get_client(sync_client=True) as client:
         state = client.read_flow_run(run).state
     assert state
@@ -92,7 +92,7 @@ def test_a_run_that_is_cancelled_then_stops_and_says_so(
     with get_client(sync_client=True) as client:
         client.set_flow_run_state(run, Cancelling())
     state = Path(f"{spec.sink.path}.state")
-    await_that(lambda: any(state.rglob("attempts/*/stopped")), "nobody stops it", seconds=20)
+    await_that(lambda: any(state.rglob("attempts/*/stopped")), "nobody stops it")
     Path(f"{numbers}.go_on").touch()
     assert end_of(*left_behind) == ("Cancelled", "stopped, and can be resumed")
     assert not Path(spec.sink.path).exists()
@@ -182,7 +182,7 @@ def test_a_line_that_waits_for_its_reader_ends_no_run(tmp_path: Path) -> None:
         process.wait(3)  # the pipe is full
     assert process.stdout
     process.stdout.close()
-    assert process.wait(30) == 0
+    assert process.wait(PATIENCE_SECONDS) == 0
     assert done.exists()
 
 
@@ -198,8 +198,8 @@ def test_a_worker_that_reads_nothing_is_missed_too(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", worker, WATCHES, str(done)], env={**os.environ, STARTED_FOR: "run"}
     )
-    await_that(tmp_path.joinpath("done.begun").exists, "it does not begin", seconds=30)
+    await_that(tmp_path.joinpath("done.begun").exists, "it does not begin")
     assert not done.exists()
     process.kill()
     process.wait()
-    await_that(done.exists, "it does not see that its worker is gone", seconds=30)
+    await_that(done.exists, "it does not see that its worker is gone")
