@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from tasks.clusters.choose import cluster_of
 from tasks.clusters.running import RunningJob
@@ -12,6 +13,7 @@ from tasks.errors import BatchInferenceError, InvalidSpec
 from tasks.lease import Holder, holder_of, is_held_for
 from tasks.ledgers import ledger_of
 from tasks.planning.unfinished import jobs_left
+from tasks.protocol.asked_at_once import asked_at_once
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.read_back import read_note
 from tasks.ray_job.counts import BEFORE_CUT
@@ -40,23 +42,33 @@ class Told:
 
 
 def unfinished_jobs(spec: BatchInferenceSpec) -> list[Job]:
-    """Jobs of a spec's output that have left no result, alive or not; of cut runs both."""
+    """Jobs of unpublished runs that have left no result, alive or not; of cut runs both."""
     return jobs_left(spec, paths_of_runs(spec))
 
 
 def paths_of_runs(spec: BatchInferenceSpec) -> list[str]:
-    """All that lies in the folders of an output's runs."""
+    """All that lies in the folders of an output's runs that are not published.
+
+    Of years of published ones nothing is gone through: whoever has published a run has seen its
+    jobs end, or told those that were lost.
+    """
     storage, output = output_of(spec)
-    return [stat.path for stat in storage.list(output.runs)]
+    published = set[str]()
+    with suppress(InvalidSpec):  # a damaged ledger keeps no job from being stopped
+        published = runs_published(spec)
+    left = [f"{output.runs}/{each}" for each in storage.folders(output.runs) - published]
+    return [stat.path for stats in asked_at_once(storage.list, left) for stat in stats]
 
 
 def live_jobs(spec: BatchInferenceSpec) -> list[tuple[Job, RunningJob]]:
-    """Jobs at work on a spec's output, whoever started them.
+    """Jobs at work on a spec's output, whoever started them: of each run the last.
 
-    One whose cluster does not answer, or is no more, is passed over with a warning.
+    One whose cluster does not answer, or is no more, is passed over with a warning. Of those after
+    which their run went on, perhaps hundreds that were killed, none is asked for.
     """
     found = []
-    for job in unfinished_jobs(spec):
+    jobs = sorted(unfinished_jobs(spec), key=lambda job: job.attempt)
+    for job in {job.run_id: job for job in jobs}.values():
         try:
             if running := cluster_of(job.spec.cluster).attach(job):
                 found.append((job, running))
@@ -78,7 +90,9 @@ def tell_to_stop(spec: BatchInferenceSpec, flow_run: str | None = None) -> Told:
     told, quiet = Told([], [], [], []), list[tuple[Job, list[BatchInferenceError]]]()
     paths = paths_of_runs(spec)
     # The last first: what was made for its run goes with whichever is stopped.
-    left = [job for job in jobs_left(spec, paths) if is_followed_by(job, flow_run)]
+    jobs = jobs_left(spec, paths)
+    followed = asked_at_once(partial(is_followed_by, flow_run=flow_run), jobs)
+    left = [job for job, is_its in zip(jobs, followed, strict=True) if is_its]
     for job in sorted(left, key=lambda job: job.attempt, reverse=True):
         try:
             if stop_job(job):
@@ -88,7 +102,9 @@ def tell_to_stop(spec: BatchInferenceSpec, flow_run: str | None = None) -> Told:
         except BatchInferenceError as error:
             quiet.append((job, [error]))
     over = runs_over(spec, paths)
-    for job, errors in quiet:
+    # Of the others of a run it is known already that it went on without them.
+    last = {job.run_id: (job, errors) for job, errors in reversed(quiet)}
+    for job, errors in last.values():
         if job.run_id not in over and not has_successor(job):
             told.unseen.append(job)
             told.errors.extend(errors)
@@ -118,13 +134,18 @@ def runs_over(spec: BatchInferenceSpec, paths: list[str]) -> set[str]:
         paths: what lies in the folders of the output's runs.
     """
     storage, _ = output_of(spec)
-    over = {entry["run_id"] for entry in ledger_of(spec).look().entries.values()}
+    over = runs_published(spec)
     over |= {run_of(path) for path in paths if path.endswith("/abandoned")}
     pointers = [path for path in paths if path.endswith("/prepared.json") and run_of(path) in over]
     for path in pointers:
         with suppress(InvalidSpec):  # a damaged one, of a run of which nothing more is to come
             over.add(first_job_of(spec, storage, path)[1].run_id)
     return over
+
+
+def runs_published(spec: BatchInferenceSpec) -> set[str]:
+    """Runs that the ledger of a spec's output names."""
+    return {entry["run_id"] for entry in ledger_of(spec).look().entries.values()}
 
 
 def between_attempts(spec: BatchInferenceSpec, paths: list[str], over: set[str]) -> Iterator[Job]:

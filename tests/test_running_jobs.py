@@ -6,21 +6,30 @@ import os
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tasks import running_jobs
 from tasks.clusters import stopping
-from tasks.errors import Unreachable
+from tasks.errors import InvalidSpec, Unreachable
 from tasks.lease import Holder, save_holder
 from tasks.materializing_run import plan_materializing_run
 from tasks.plan import make_plan
 from tasks.planning.unfinished import give_up
+from tasks.protocol.storage import FsspecStorage
 from tasks.publish import publish_planned
-from tasks.ray_job.job import Job
+from tasks.ray_job.job import Job, output_of
 from tasks.run import left_to_do, new_job, next_attempt
 from tasks.run_options import RunOptions
-from tasks.running_jobs import live_jobs, stop_jobs, tell_to_stop, unfinished_jobs
+from tasks.running_jobs import (
+    Told,
+    live_jobs,
+    runs_at_work,
+    stop_jobs,
+    tell_to_stop,
+    unfinished_jobs,
+)
 from tests.reporting import classify_spec, make_inputs, run_attempt
 
 
@@ -74,8 +83,6 @@ def test_another_versions_job_is_followed_by_a_new_one(job: Job) -> None:
 def test_a_job_whose_cluster_is_gone_keeps_no_other_from_being_stopped(
     job: Job, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    planned = make_plan(job.spec)
-    second = new_job(planned, left_to_do(planned, tried=False), job.attempt + 1)
     stopped: list[str] = []
 
     class Cluster:
@@ -90,8 +97,13 @@ def test_a_job_whose_cluster_is_gone_keeps_no_other_from_being_stopped(
     for module in (running_jobs, stopping):
         monkeypatch.setattr(module, "cluster_of", lambda cluster: Cluster())
     monkeypatch.setattr(stopping, "release", lambda cluster, run_id: released.append(run_id))
+    assert live_jobs(job.spec) == []
+    said = f"whether job {job.id} runs cannot be told: cluster.address: gone"
+    assert caplog.messages == [said]
+    planned = make_plan(job.spec)
+    second = new_job(planned, left_to_do(planned, tried=False), job.attempt + 1)
     assert [found.id for found, _ in live_jobs(job.spec)] == [second.id]
-    assert f"whether job {job.id} runs cannot be told: cluster.address: gone" in caplog.text
+    assert caplog.messages == [said], "nobody is asked for what the run has gone on without"
     assert [each.id for each in stop_jobs(job.spec)] == [second.id]
     assert stopped == [second.id]
     assert released == [job.run_id] * 2, "a head that is sick keeps no cluster alive"
@@ -120,6 +132,55 @@ def test_what_its_run_has_gone_on_without_is_not_told_of_for_ever(job: Job) -> N
     assert Path(job.stopped_file).exists()
 
 
+def test_jobs_that_were_killed_before_their_run_was_published_are_not_looked_at(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In months there are thousands, and to ask whether one runs may take seconds."""
+    planned = make_plan(job.spec)
+    run_attempt(planned)
+    assert unfinished_jobs(job.spec)
+    publish_planned(planned)
+    looked_at = list[str]()
+    for name in ("list", "read"):
+        look = getattr(FsspecStorage, name)
+
+        def noting(storage: FsspecStorage, path: str, look: Any = look) -> Any:
+            looked_at.append(path)
+            return look(storage, path)
+
+        monkeypatch.setattr(FsspecStorage, name, noting)
+    assert (live_jobs(job.spec), runs_at_work(job.spec)) == ([], {})
+    assert tell_to_stop(job.spec) == Told([], [], [], [])
+    assert looked_at == []
+
+
+def test_who_stops_a_run_that_was_killed_often_lists_its_attempts_but_a_few_times(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once for each of them, three hundred that were killed took half a million names."""
+    planned = make_plan(job.spec)
+    jobs = [new_job(planned, left_to_do(planned, tried=False), at) for at in range(2, 40)]
+    listed, list_all = list[str](), FsspecStorage.list
+
+    def noting(storage: FsspecStorage, folder: str) -> Any:
+        listed.append(folder)
+        return list_all(storage, folder)
+
+    monkeypatch.setattr(FsspecStorage, "list", noting)
+    assert [each.id for each in tell_to_stop(job.spec).unseen] == [jobs[-1].id]
+    assert all(Path(each.stopped_file).exists() for each in (job, *jobs))
+    assert len(listed) < 5
+
+
+def test_a_damaged_ledger_keeps_no_job_from_being_stopped(job: Job) -> None:
+    log = Path(f"{output_of(job.spec)[1].ledger}/_delta_log/{0:020}.json")
+    log.parent.mkdir(parents=True)
+    log.write_text("no JSON")
+    with pytest.raises(InvalidSpec, match="is a ledger of whose log a file is damaged"):
+        tell_to_stop(job.spec)
+    assert Path(job.stopped_file).exists()
+
+
 @pytest.mark.parametrize("is_published", [True, False])
 def test_the_last_job_of_a_run_that_is_over_is_not_told_of(
     job: Job, is_published: bool, monkeypatch: pytest.MonkeyPatch
@@ -139,7 +200,7 @@ def test_the_last_job_of_a_run_that_is_over_is_not_told_of(
     monkeypatch.setattr(stopping, "cluster_of", lambda _: SimpleNamespace(attach=attach))
     told = tell_to_stop(job.spec)
     assert (told.stopped, told.unseen, told.errors) == ([], [], [])
-    assert Path(job.stopped_file).exists(), "it is told all the same"
+    assert live_jobs(job.spec) == []
 
 
 def test_the_last_attempt_is_stopped_while_its_runs_cluster_is_there(
