@@ -13,6 +13,7 @@ from threading import Event, Thread
 
 import psutil
 
+from tasks.protocol.asked_at_once import asked_at_once
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.read_back import read_note
 from tasks.protocol.storage import FsspecStorage
@@ -145,12 +146,14 @@ def holder_of(storage: FsspecStorage, run: RunFolder, *, or_own: bool = False) -
     drivers = [
         s.path for s in storage.list(f"{run.path}/attempts") if s.path.endswith("driver.json")
     ]
-    for path in (run.lease, *drivers):
+
+    def at_work(path: str) -> Holder | None:
         holder = load_holder(storage, path)
         is_other = holder and (or_own or not holder.is_this_process())
-        if holder and is_other and is_at_work(storage, path, holder):
-            return holder
-    return None
+        return holder if holder and is_other and is_at_work(storage, path, holder) else None
+
+    # Of a run that was killed again and again there are hundreds, and each takes some requests.
+    return next(filter(None, asked_at_once(at_work, [run.lease, *drivers])), None)
 
 
 def is_held_for(storage: FsspecStorage, run: RunFolder, flow_run: str) -> bool:

@@ -4,11 +4,12 @@ import hashlib
 import json
 import logging
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.clusters import RemoteCluster
+from tasks.protocol.asked_at_once import asked_at_once
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.read_back import json_object, read_back
 from tasks.protocol.storage import FsspecStorage, open_storage
@@ -178,8 +179,8 @@ def without_result(storage: FsspecStorage, paths: list[str]) -> list[Job]:
     """Jobs of a listing beside whose files no result lies; what has ended is not read."""
     ended = {path.removesuffix("/result.json") for path in paths if path.endswith("/result.json")}
     folders = [path.removesuffix("/job.json") for path in paths if path.endswith("/job.json")]
-    found = (stored_job(storage, f"{each}/job.json") for each in folders if each not in ended)
-    return [job for job in found if job]
+    left = [f"{each}/job.json" for each in folders if each not in ended]
+    return [job for job in asked_at_once(partial(stored_job, storage), left) if job]
 
 
 def output_of(spec: BatchInferenceSpec) -> tuple[FsspecStorage, OutputFolder]:

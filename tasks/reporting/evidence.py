@@ -2,7 +2,7 @@
 
 import logging
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +10,7 @@ import pyarrow as pa
 from tasks.errors import InvalidSpec
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
-from tasks.protocol.asked_at_once import fetched
+from tasks.protocol.asked_at_once import asked_at_once, fetched
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.ledger_lines import LedgerFile
@@ -233,7 +233,7 @@ def profiles_in(storage: FsspecStorage, run: RunFolder) -> list[str]:
 
 def load_attempts(storage: FsspecStorage, run: RunFolder) -> list[PastAttempt]:
     """A run's attempts, in order."""
-    return [load_attempt(storage, path) for path in attempts_in(storage, run)]
+    return list(asked_at_once(partial(load_attempt, storage), attempts_in(storage, run)))
 
 
 def load_attempt(storage: FsspecStorage, job_file: str) -> PastAttempt:
