@@ -30,10 +30,9 @@ def find_orphans(spec: BatchInferenceSpec) -> list[Orphan]:
         refuse_unknown(storage, output, ledger)
     refuse_older(storage, output, ledger, seen)
     folders = Folders(storage, output, seen)
-    paths = [stat.path for stat in storage.list(output.runs)]
-    below = (path.removeprefix(f"{output.runs}/").partition("/") for path in paths)
+    there = set(folders.below(output.runs))
+    below = (path.removeprefix(f"{output.runs}/").partition("/") for path in there)
     runs = sorted({run_id for run_id, is_folder, _ in below if is_folder})  # and no .DS_Store
-    there = set(paths)
     left = [orphans_of(folders, output.run(run_id), there) for run_id in runs]
     return list(chain(folders.half_written(), folders.removed(), *left, previews(folders)))
 

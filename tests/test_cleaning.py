@@ -8,6 +8,7 @@ import time
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -25,6 +26,7 @@ from tasks.protocol.ledger import Entry
 from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.local_files import temporary_path
 from tasks.protocol.records import Record, StagedFile, to_json
+from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import output_of
 from tasks.spec import BatchInferenceSpec
 from tests.protocol.test_ledger_contract import entry
@@ -83,6 +85,29 @@ def found(spec: BatchInferenceSpec) -> set[str]:
 
 def test_nothing_is_there(spec: BatchInferenceSpec) -> None:
     assert found(spec) == set()
+
+
+def test_what_years_of_runs_have_left_is_listed_at_once(
+    spec: BatchInferenceSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A listing for each run takes minutes of an object store."""
+    left = set[str]()
+    for name in "abcdef":
+        staging = unpublished(spec, f"run-{name}", 0).staging
+        left |= {f"{staging}/named", f"{staging}/unnamed"}
+        publish(spec, entry(name))
+    put(f"{output_of(spec)[1].runs}/run-a0/staging/of-another", is_new=True)
+    listed = list[str]()
+    for name in ("list", "list_with_ages"):
+        look = getattr(FsspecStorage, name)
+
+        def noting(storage: FsspecStorage, folder: str, look: Any = look) -> Any:
+            listed.append(folder)
+            return look(storage, folder)
+
+        monkeypatch.setattr(FsspecStorage, name, noting)
+    assert found(spec) == left
+    assert len(listed) < 6
 
 
 def test_a_run_that_can_be_resumed_keeps_what_it_recorded(spec: BatchInferenceSpec) -> None:

@@ -5,9 +5,11 @@ has not been touched for a day is an orphan, since no process waits so long betw
 record that names it.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
@@ -49,21 +51,44 @@ class Folders:
         """An object as an orphan."""
         return Orphan(path, lying.size, self.now - lying.modified, why)
 
+    @cached_property
+    def rows(self) -> dict[str, Lying]:
+        """All that lies in the output."""
+        return self.storage.list_with_ages(self.output.path)
+
+    @cached_property
+    def state(self) -> dict[str, Lying]:
+        """All that lies beside it, by path: of thousands of runs nobody is to ask one by one."""
+        return self.storage.list_with_ages(self.output.state)
+
+    @cached_property
+    def paths(self) -> list[str]:
+        """Where that lies, in order."""
+        return list(self.state)
+
+    def below(self, folder: str) -> dict[str, Lying]:
+        """What lies below a folder of the state."""
+        begin = bisect_left(self.paths, f"{folder}/")
+        end = bisect_left(self.paths, f"{folder}0")  # the character after the slash
+        return {path: self.state[path] for path in self.paths[begin:end]}
+
+    def is_old(self, lying: Lying) -> bool:
+        """Whether an object has not been touched for a day."""
+        return lying.modified < self.now - OLD_SECONDS
+
     def old(self, folder: str) -> dict[str, Lying]:
-        """What lies below a folder and has not been touched for a day."""
-        found = self.storage.list_with_ages(folder)
-        return {p: lying for p, lying in found.items() if lying.modified < self.now - OLD_SECONDS}
+        """What lies below a folder of the state and has not been touched for a day."""
+        return {path: lying for path, lying in self.below(folder).items() if self.is_old(lying)}
 
     def is_asleep(self, run: RunFolder) -> bool:
         """Whether nothing of a run has been touched for a day."""
-        return len(self.old(run.path)) == len(self.storage.list_with_ages(run.path))
+        return all(map(self.is_old, self.below(run.path).values()))
 
     def half_written(self) -> Iterator[Orphan]:
         """What a process was writing when it died; only local disks keep that."""
-        for folder in (self.output.path, self.output.state):
-            for path, lying in self.old(folder).items():
-                if is_half_written(path):
-                    yield self.orphan(path, lying, "half written")
+        for path, lying in chain(self.rows.items(), self.state.items()):
+            if is_half_written(path) and self.is_old(lying):
+                yield self.orphan(path, lying, "half written")
 
     def removed(self) -> Iterator[Orphan]:
         """Files that the ledger has removed and that lie there all the same.
@@ -72,13 +97,12 @@ class Folders:
         """
         live = {file.target(self.output) for file in self.published}
         gone = {file.target(self.output) for file in self.seen.dead_since(0)} - live
-        folders = [self.output.quarantine]
+        there = self.below(self.output.quarantine)
         if self.output.table is None:
-            folders.append(self.output.path)
-        for folder in folders if gone else ():
-            for path, lying in self.old(folder).items():
-                if path in gone:
-                    yield self.orphan(path, lying, "no longer published")
+            there |= self.rows
+        for path, lying in there.items():
+            if path in gone and self.is_old(lying):
+                yield self.orphan(path, lying, "no longer published")
 
     @cached_property
     def published(self) -> list[LedgerFile]:
