@@ -24,6 +24,10 @@ APP = "prefect-ray-data"
 MERGED = 64
 READERS = 8
 """Files of the ledger that are fetched at once."""
+OF_STORES = {"delta.checkpointInterval": "10"}
+"""Each look asks a store twice for each entry since the last checkpoint, and a run looks ten times:
+by deltalake's own interval that is up to two thousand requests. A disk, which may lose a checkpoint
+to a power cut, has no use for more of them."""
 KEPT_BYTES = 64 << 20
 KEPT: dict[tuple[str, str, int], Snapshot] = {}
 """The ledger that this process has read last, unless it is large: a run looks ten times, and finds
@@ -198,6 +202,7 @@ class DeltaLedger:
             self.url,
             LINE_SCHEMA,
             mode="ignore",
+            configuration={} if self.is_local else OF_STORES,
             storage_options=self.options,
             commit_properties=once,
         )
