@@ -3,6 +3,7 @@
 So ten million inputs are ten million rows of Parquet, and not of JSON.
 """
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,7 @@ LINE_SCHEMA = pa.schema(
         ("rows", pa.int64()),
         ("size", pa.int64()),
         ("ids", pa.string()),  # file: its rows in order, as IdRuns.as_json
-        ("details", pa.string()),  # entry: JSON
+        ("details", pa.string()),  # entry, file: JSON
     ]
 )
 
@@ -45,6 +46,8 @@ class LedgerFile:
     ids: IdRuns
     line: str = "file"
     version: int = 0
+    crc: int | None = None
+    """CRC-32 of its content; None where an earlier release has published it."""
 
     @classmethod
     def staged_in(
@@ -52,7 +55,8 @@ class LedgerFile:
     ) -> "LedgerFile":
         """A file in a run's staging folder, to be published at `path`."""
         staged = f"{run.run_id}/staging/{file.name}"
-        return cls(path, staged, run_id or run.run_id, file.size, file.ids, line)
+        run_id = run_id or run.run_id
+        return cls(path, staged, run_id, file.size, file.ids, line, crc=file.crc)
 
     @property
     def rows(self) -> int:
@@ -78,6 +82,7 @@ def file_line(file: LedgerFile) -> dict[str, Any]:
         "rows": file.rows,
         "size": file.size,
         "ids": file.ids.as_json(),
+        "details": None if file.crc is None else json.dumps({"crc": file.crc}),
     }
 
 
@@ -99,7 +104,6 @@ def input_lines(line: str, inputs: pa.Table, run_id: str, version: int) -> pa.Ta
 
 def file_of(row: dict[str, Any]) -> LedgerFile:
     """A line as a file."""
-    ids = IdRuns.of_json(row["ids"])
-    return LedgerFile(
-        row["path"], row["staged"], row["run_id"], row["size"], ids, row["line"], row["version"]
-    )
+    ids, crc = IdRuns.of_json(row["ids"]), json.loads(row["details"] or "{}").get("crc")
+    where = row["path"], row["staged"], row["run_id"]
+    return LedgerFile(*where, row["size"], ids, row["line"], row["version"], crc)

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -51,6 +52,8 @@ class StagedFile:
     ids: IdRuns
     size: int
     partition: str = ""
+    crc: int | None = None
+    """CRC-32 of its content; None where an earlier release has written it."""
 
     @property
     def rows(self) -> int:
@@ -131,7 +134,8 @@ def stage(storage: Storage, run: RunFolder, part: Part) -> StagedFile:
     """Store one file under a random name."""
     name = f"{uuid.uuid4().hex}{part.suffix}"
     storage.write(f"{run.staging}/{name}", part.data)
-    return StagedFile(name, IdRuns.of(part.ids), len(part.data), part.partition)
+    data = part.data
+    return StagedFile(name, IdRuns.of(part.ids), len(data), part.partition, crc32(data))
 
 
 def unique_in_order(ids: Ids) -> Ids:
@@ -216,6 +220,7 @@ def file_to_dict(file: StagedFile) -> dict[str, object]:
         "ids": file.ids.plain,
         "size": file.size,
         "partition": file.partition,
+        "crc": file.crc,
     }
 
 

@@ -6,6 +6,7 @@ it settles leaves the quarantine in the same commit that brings it in.
 
 import uuid
 from collections.abc import Iterable, Iterator
+from zlib import crc32
 
 import numpy as np
 
@@ -81,7 +82,8 @@ def still_rejected(
     for file in final_rejections(storage, what.run, what.accepted, what.drop_rejections):
         content = storage.read(f"{what.run.staging}/{file.name}")
         content = what.amend_rejections(content, file.ids.ids())
-        amended = StagedFile(f"{uuid.uuid4().hex}.parquet", file.ids, len(content))
+        name, crc = f"{uuid.uuid4().hex}.parquet", crc32(content)
+        amended = StagedFile(name, file.ids, len(content), crc=crc)
         storage.write(f"{what.run.staging}/{amended.name}", content)
         path = f"quarantine/{next(names)}.parquet"
         yield LedgerFile.staged_in(what.run, amended, path, line="quarantine")

@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -118,7 +119,7 @@ def read_published(storage: Storage, output: OutputFolder, file: LedgerFile) -> 
 
     Raises:
         FileNotFoundError: it is in neither place; names the one where it was published.
-        InvalidSpec: it is as long as it was not: which of its rows is which, nobody knows then.
+        InvalidSpec: it is not what was published: which of its rows is which, nobody knows then.
     """
     path = file.target(output)
     try:
@@ -127,7 +128,7 @@ def read_published(storage: Storage, output: OutputFolder, file: LedgerFile) -> 
         with suppress(FileNotFoundError):
             return storage.read(file.source(output))
         raise error
-    if len(content) != file.size:
+    if len(content) != file.size or file.crc not in (None, crc32(content)):
         raise changed(path, len(content), file)
     return content
 
@@ -143,10 +144,10 @@ def changed(path: str, size: int | None, file: LedgerFile, way_out: str = ANEW) 
     """
     what = "is gone"
     if size is not None:
-        what = (
-            f"has {counted(size, 'byte')} and was published with {file.size:,}: others have "
-            "rewritten it, and which of its rows is which cannot be told"
-        )
+        has = f"has {counted(size, 'byte')} and was published with {file.size:,}"
+        if size == file.size:
+            has = "has other content than it was published with"
+        what = f"{has}: others have rewritten it, and which of its rows is which cannot be told"
     return InvalidSpec.at("sink.path", path, f"{what}. Put it back from a copy, or {way_out}")
 
 
@@ -160,6 +161,7 @@ def stage_kept(
 ) -> StagedFile:
     """Stage what is kept under a new random name with the old suffix."""
     suffix = name[name.rindex(".") :]
-    staged = StagedFile(f"{uuid.uuid4().hex}{suffix}", IdRuns.of(ids.ids()[keep]), len(data))
+    name, left = f"{uuid.uuid4().hex}{suffix}", IdRuns.of(ids.ids()[keep])
+    staged = StagedFile(name, left, len(data), crc=crc32(data))
     storage.write(f"{run.staging}/{staged.name}", data)
     return staged

@@ -9,6 +9,7 @@ import pytest
 
 from tasks.errors import InvalidSpec
 from tasks.plan import make_plan
+from tasks.protocol import records
 from tasks.publish import publish_planned
 from tasks.published import published_rows, rows_set_aside
 from tasks.run_options import RunOptions
@@ -63,6 +64,27 @@ def test_they_lose_no_rows_of_other_inputs(spec: BatchInferenceSpec) -> None:
     assert len(published_rows(spec)) == 199
 
 
+def test_one_of_the_same_size_is_told_by_its_content(tmp_path: Path) -> None:
+    """As where somebody has sorted it: rows of other inputs would leave, and old ones stay."""
+    make_inputs(tmp_path / "in")
+    sink = {"kind": "jsonl", "path": str(tmp_path / "out")}
+    spec = classify_spec(tmp_path, sink=sink, stages={"read": {"rows_per_batch": 200}})
+    run_spec(spec)
+    (file,) = (tmp_path / "out").glob("*.jsonl")
+    content = file.read_bytes()
+    file.write_bytes(b"".join(reversed(content.splitlines(keepends=True))))
+    assert len(file.read_bytes()) == len(content)
+    change_first_input(spec)
+    planned = make_plan(spec)
+    run_attempt(planned)
+    told = rf"sink.path: '{file}' has other content than .* --replace-output --restart, which"
+    with pytest.raises(InvalidSpec, match=told):
+        publish_planned(planned)
+    file.write_bytes(content)
+    assert publish_planned(planned) == 2
+    assert len(published_rows(spec)) == 201
+
+
 def test_one_that_is_gone_is_asked_for(spec: BatchInferenceSpec) -> None:
     (file,) = Path(spec.sink.path).glob("*.parquet")
     before = file.read_bytes()
@@ -90,8 +112,12 @@ def test_rows_set_aside_are_asked_for_too(spec: BatchInferenceSpec) -> None:
     assert (report.version, len(rows_set_aside(spec))) == (2, 2)
 
 
-def test_one_that_cannot_be_read_is_named(spec: BatchInferenceSpec) -> None:
-    """Of the same size as before: a listing does not tell."""
+def test_one_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an earlier release has published it, which noted its size alone."""
+    monkeypatch.setattr(records, "crc32", lambda data: None)
+    make_inputs(tmp_path / "in")
+    spec = classify_spec(tmp_path, stages={"read": {"rows_per_batch": 200}})
+    run_spec(spec)
     (file,) = Path(spec.sink.path).glob("*.parquet")
     file.write_bytes(b"\xff" * len(file.read_bytes()))
     change_first_input(spec)
