@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
@@ -16,7 +17,7 @@ from prefect.settings import PREFECT_API_URL
 from prefect.states import Cancelling
 
 from flows.cancellation_hooks import say_over, state_of
-from flows.lost_worker import STARTED_FOR, WORKER_IS_LOST
+from flows.lost_worker import STARTED_FOR, WORKER_IS_LOST, do_without_worker
 from flows.server_away import without_retries
 from tasks.artifacts import not_vital
 from tasks.errors import RunStopped
@@ -24,6 +25,10 @@ from tasks.running_jobs import stop_jobs
 from tasks.spec import BatchInferenceSpec
 
 LOOK_EVERY_SECONDS = 10.0
+WORKER_SECONDS = 60.0
+"""For a worker to end what was cancelled: it looks every ten, and uses force after thirty more."""
+CANCELLED_SINCE: dict[str, float] = {}
+"""When this process has first seen that a flow run is, which its worker is to end."""
 
 
 @contextmanager
@@ -186,8 +191,22 @@ def is_to_end(flow_run: str, is_here: bool, has_worker: bool) -> bool:
     if state.is_cancelled() and is_here:
         # Nobody would hear of that, and how it ended would be said over it.
         cancel_in_earnest(flow_run)
-    is_ended = is_here and has_worker
-    return (state.is_cancelling() or state.is_cancelled()) and not is_ended
+    if not (state.is_cancelling() or state.is_cancelled()):
+        return False
+    return not (is_here and has_worker) or is_left_by_worker(flow_run)
+
+
+def is_left_by_worker(flow_run: str) -> bool:
+    """Whether a worker has not ended in good time what somebody has cancelled, and does not.
+
+    Once Prefect's server has been away for half a minute its worker hears no more of runs that were
+    under way: they would go on, and publish.
+    """
+    since = CANCELLED_SINCE.setdefault(flow_run, time.monotonic())
+    if time.monotonic() - since < WORKER_SECONDS:
+        return False
+    do_without_worker()
+    return True
 
 
 def cancel_in_earnest(flow_run: str) -> None:

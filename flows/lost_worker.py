@@ -46,9 +46,14 @@ def watch(worker: int, nobody: int) -> None:
     while streams or not WORKER_IS_LOST.is_set():
         lost = read.poll(LOOK_EVERY_SECONDS * 1000)
         if lost or os.getppid() != worker:
-            WORKER_IS_LOST.set()
-            os.environ[HOOKS] = "true"
+            do_without_worker()
         for stream, _ in lost:
             os.dup2(nobody, stream)
             read.unregister(stream)
             streams.remove(stream)
+
+
+def do_without_worker() -> None:
+    """Have this process end by itself what is cancelled, and say so: its worker would not."""
+    WORKER_IS_LOST.set()
+    os.environ[HOOKS] = "true"

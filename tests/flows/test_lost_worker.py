@@ -31,6 +31,7 @@ pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 ENGINE = """
 import runpy, flows.cancellation
 flows.cancellation.LOOK_EVERY_SECONDS = 0.2
+flows.cancellation.WORKER_SECONDS = 1.0
 runpy.run_module("prefect.engine", run_name="__main__")
 """
 
@@ -43,8 +44,8 @@ def spec(numbers: Path) -> BatchInferenceSpec:
 
 
 @pytest.fixture
-def left_behind(spec: BatchInferenceSpec) -> Iterator[tuple[UUID, "subprocess.Popen[bytes]"]]:
-    """A flow run that waits in the middle, and its process, which a worker has begun and left."""
+def begun(spec: BatchInferenceSpec) -> Iterator[tuple[UUID, "subprocess.Popen[bytes]"]]:
+    """A flow run that waits in the middle, and its process, which a worker has begun."""
     with get_client(sync_client=True) as client:
         flow = client.create_flow(batch_inference)
         where = "flows.batch_inference.batch_inference"
@@ -61,10 +62,20 @@ def left_behind(spec: BatchInferenceSpec) -> Iterator[tuple[UUID, "subprocess.Po
     )
     state = Path(f"{spec.sink.path}.state")
     await_that(lambda: any(state.rglob("progress.json")), "it does not begin")
-    assert process.stdout
-    process.stdout.close()
     yield run, process
     process.kill()
+    assert process.stdout
+    process.stdout.close()
+
+
+@pytest.fixture
+def left_behind(
+    begun: tuple[UUID, "subprocess.Popen[bytes]"],
+) -> tuple[UUID, "subprocess.Popen[bytes]"]:
+    """The same, once its worker is gone."""
+    assert begun[1].stdout
+    begun[1].stdout.close()
+    return begun
 
 
 def end_of(run: UUID, process: "subprocess.Popen[bytes]") -> tuple[str, str | None]:
@@ -84,17 +95,21 @@ def test_a_run_goes_on_and_is_done(
     assert len(published(spec)) == 1000
 
 
+@pytest.mark.parametrize("which", ["left_behind", "begun"])
 def test_a_run_that_is_cancelled_then_stops_and_says_so(
-    left_behind: tuple[UUID, "subprocess.Popen[bytes]"], spec: BatchInferenceSpec, numbers: Path
+    which: str, spec: BatchInferenceSpec, numbers: Path, request: pytest.FixtureRequest
 ) -> None:
-    """No worker would end it, nor say that it has ended."""
-    run, _ = left_behind
+    """No worker would end it, nor say that it has ended: it is gone, or hears of nothing any more.
+
+    The latter as once Prefect's server has been away.
+    """
+    run, process = request.getfixturevalue(which)
     with get_client(sync_client=True) as client:
         client.set_flow_run_state(run, Cancelling())
     state = Path(f"{spec.sink.path}.state")
     await_that(lambda: any(state.rglob("attempts/*/stopped")), "nobody stops it")
     Path(f"{numbers}.go_on").touch()
-    assert end_of(*left_behind) == ("Cancelled", "stopped, and can be resumed")
+    assert end_of(run, process) == ("Cancelled", "stopped, and can be resumed")
     assert not Path(spec.sink.path).exists()
 
 
