@@ -16,6 +16,7 @@ import typer
 import yaml
 
 from deployments.automations_left import automations_left
+from deployments.kept_places import keep_places
 from deployments.lost_days import refuse_lost_days
 from deployments.lost_schedules import remove_lost_schedules
 from deployments.misfits import refuse_misfit_values
@@ -66,6 +67,7 @@ def deploy(
     raw = written_out(parse_yaml(prefect_file.read_text(encoding="utf-8")))
     known = known_of(client, wanted)
     leave_at_rest(raw["deployments"], known | moved(client, wanted, known))
+    keep_places(raw["deployments"])
     with TemporaryDirectory() as place:
         filled = Path(place) / prefect_file.name
         filled.write_text(yaml.safe_dump(raw, sort_keys=False), encoding="utf-8")

@@ -29,6 +29,7 @@ from deployments.deploying import (
     deploy,
     leave_at_rest,
 )
+from deployments.kept_places import keep_places
 from deployments.lost_schedules import remove_lost_schedules
 from deployments.misfits import refuse_misfit_values
 from deployments.misspelt import refuse_unknown_steps
@@ -101,7 +102,7 @@ def test_what_a_file_has_lost_goes_and_what_somebody_has_switched_off_stays_so(
     for each in (paused, moved):
         server.pause_deployment(each.id)
     entries = [
-        entry("new-name", "nightly", entrypoint=HERE),
+        entry("new-name", "nightly", entrypoint=HERE, concurrency_limit=1),
         entry("changed", "nightly", "new", entrypoint=HERE),
         entry("by-hand", entrypoint=HERE),
         entry("paused", "nightly", entrypoint=HERE),
@@ -123,7 +124,11 @@ def test_what_a_file_has_lost_goes_and_what_somebody_has_switched_off_stays_so(
     assert schedules(moved) == {"nightly": False}
     for each in (paused, moved):
         assert server.read_deployment(each.id).paused
-    assert not server.read_deployment_by_name("search/new-name").paused
+    new = server.read_deployment_by_name("search/new-name")
+    assert not new.paused
+    assert new.global_concurrency_limit.limit == 1
+    told = new.concurrency_options.model_dump(mode="json")
+    assert told == {"collision_strategy": "ENQUEUE", "grace_period_seconds": 1800}
     assert said == [
         "the schedule old of changed is gone, as from its file",
         "the schedule nightly of by-hand is gone, as from its file",
@@ -205,6 +210,20 @@ def test_what_a_file_says_of_its_rest_counts_and_is_nobody_elses() -> None:
     renamed[0]["schedules"][0]["replaces"] = "nightly"
     leave_at_rest(renamed, {(SEARCH, "a"): found})
     assert renamed[0]["schedules"][0]["active"] is False
+
+
+def test_a_place_is_kept_for_a_process_that_takes_its_time_to_begin() -> None:
+    """Else another run takes it, and Prefect cancels the first for good once that begins."""
+    own = {"limit": 2, "collision_strategy": "CANCEL_NEW"}
+    raw = [entry(str(limit), concurrency_limit=limit) for limit in (None, 3, own)]
+    raw += [entry("own", concurrency_limit={**own, "grace_period_seconds": 60})]
+    keep_places(raw)
+    assert [each["concurrency_limit"] for each in raw] == [
+        None,
+        {"limit": 3, "collision_strategy": "ENQUEUE", "grace_period_seconds": 1800},
+        {**own, "grace_period_seconds": 1800},
+        {**own, "grace_period_seconds": 60},
+    ]
 
 
 def test_a_server_that_tells_some_at_a_time_is_asked_for_all() -> None:
