@@ -12,6 +12,7 @@ from prefect.client.schemas.filters import (
     FlowRunFilterStateType,
 )
 from prefect.client.schemas.objects import State, StateType
+from prefect.context import SyncClientContext
 from prefect.states import Cancelled
 
 from flows.meant_time import time_meant_by
@@ -73,12 +74,23 @@ def as_time(given: Any) -> datetime | None:
 
 def say_cancelled(flow: Any, flow_run: Any, state: Any) -> None:
     """Prefect's hook, the last one: it stays `Cancelling` where there is no worker to say more."""
-    say_over(flow_run.id, "stopped, and can be resumed")
+    if is_in_its_process():
+        say_over(flow_run.id, "stopped, and can be resumed")
 
 
 def say_stopped(flow: Any, flow_run: Any, state: Any) -> None:
     """The same for a flow that begins anew when it is run again."""
-    say_over(flow_run.id, "stopped")
+    if is_in_its_process():
+        say_over(flow_run.id, "stopped")
+
+
+def is_in_its_process() -> bool:
+    """Whether a hook is called where its flow run is, and not by a worker.
+
+    A worker says next, by force, that the run is cancelled: whoever had it begun again in between,
+    as by the button for that, would find it cancelled once more.
+    """
+    return SyncClientContext.get() is not None  # a flow has one of its own, until it has ended
 
 
 def say_over(flow_run: UUID, message: str) -> None:

@@ -16,7 +16,7 @@ from prefect.client.schemas.objects import State
 from prefect.flow_engine import run_flow
 from prefect.runtime import flow_run
 from prefect.settings import PREFECT_API_URL, temporary_settings
-from prefect.states import Cancelled, Cancelling, Pending, Scheduled
+from prefect.states import Cancelled, Cancelling, Pending, Running, Scheduled
 
 from flows.backfill import backfill
 from flows.batch_inference import batch_inference
@@ -66,6 +66,16 @@ def test_a_run_that_is_cancelled_once_it_has_published_says_that_nothing_is_left
     report = batch_inference(spec)
     assert now_of(report["flow_run_id"]) == ("Cancelled", "done before it could be stopped")
     assert len(published(spec)) == 1000
+
+
+@pytest.mark.parametrize("ours", [batch_inference, preview])
+def test_of_a_workers_run_the_worker_alone_says_that_it_is_cancelled(ours: Any) -> None:
+    """It calls the same hook, and says so after it, over what somebody may have said in between."""
+    with get_client(sync_client=True) as client:
+        run = client.create_flow_run(ours, state=Running())
+        cancel(run.id)
+    ours.on_cancellation_hooks[-1](ours, run, Cancelling())
+    assert now_of(run.id)[0] == "Cancelling"
 
 
 def test_a_cancelled_preview_stops_and_leaves_nothing(numbers: Path) -> None:
