@@ -1,7 +1,6 @@
 """Schedules that a prefect.yaml has made and names no more, as after a slug was renamed."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from deployments.prefect_file import Deployment
@@ -48,8 +47,10 @@ def keep_late_runs(client: "SyncPrefectClient", deployment: "DeploymentResponse"
     from prefect.client.schemas.objects import StateType
     from prefect.states import AwaitingConcurrencySlot
 
+    from flows.heartbeats import time_at_server
+
     scheduled = filters.FlowRunFilterStateType(any_=[StateType.SCHEDULED])
-    before = filters.FlowRunFilterNextScheduledStartTime(before_=datetime.now(UTC))
+    before = filters.FlowRunFilterNextScheduledStartTime(before_=time_at_server())
     late = filters.FlowRunFilter(
         state=filters.FlowRunFilterState(type=scheduled), next_scheduled_start_time=before
     )

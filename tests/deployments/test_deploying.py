@@ -139,8 +139,15 @@ def test_what_a_file_has_lost_goes_and_what_somebody_has_switched_off_stays_so(
 
 
 @pytest.mark.prefect
-def test_nights_that_are_late_outlive_their_schedule(server: Any) -> None:
-    """As where a slug is renamed on a day without a worker: nobody else would do their days."""
+def test_nights_that_are_late_outlive_their_schedule(
+    server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a slug is renamed on a day without a worker: nobody else would do their days.
+
+    They are late by the server's clock, by which they start: this machine's is weeks behind.
+    """
+    behind = type("Behind", (), {"now": lambda zone: datetime.now(zone) - timedelta(weeks=4)})
+    monkeypatch.setattr("deployments.lost_schedules.datetime", behind, raising=False)
     tonight = datetime.now(UTC).replace(hour=2, minute=0, second=0, microsecond=0)
     nights = [tonight - timedelta(days=each) for each in (3, 2, 1)]
     made = deployed(server, "late", old=True)
