@@ -19,5 +19,5 @@ def keep_places(entries: list[dict[str, Any]]) -> None:
         limit = entry.get("concurrency_limit")
         if isinstance(limit, int):
             limit = {"limit": limit, "collision_strategy": "ENQUEUE"}
-        if limit and limit.get("grace_period_seconds") is None:
+        if isinstance(limit, dict) and limit.get("grace_period_seconds") is None:
             entry["concurrency_limit"] = {**limit, **kept}

@@ -36,6 +36,12 @@ SLOW = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 2.0}
 INTERRUPTED = 130
 END_SECONDS = 60.0
 """Without its server a flow tries for two and a half minutes to say how it ended."""
+HEED_CTRL_C = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+"""Also where a shell has started the tests in the background, which it has ignore it."""
 
 
 @pytest.mark.prefect
@@ -286,17 +292,14 @@ def at_a_terminal(numbers: Path, home: Path) -> Iterator["subprocess.Popen[str]"
     file, spec = numbers.parent / "spec.yaml", spec_of(numbers, model=SLOW)
     file.write_text(yaml.safe_dump(spec.model_dump(mode="json", by_alias=True)))
     command = [str(Path(sys.executable).with_name("batch-inference")), "run", str(file)]
-
-    def heed_ctrl_c() -> None:  # also where a shell has started the tests in the background
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
+    # Not in a fork of this process: what it has loaded may not bear that.
+    heed_ctrl_c = [sys.executable, "-c", HEED_CTRL_C]
     with subprocess.Popen(
-        command,
+        [*heed_ctrl_c, *command],
         env=only_with(home),
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=heed_ctrl_c,
     ) as run:
         try:
             yield run
