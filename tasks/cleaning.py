@@ -39,7 +39,7 @@ def find_orphans(spec: BatchInferenceSpec) -> list[Orphan]:
 
 def orphans_of(folders: Folders, run: RunFolder, paths: set[str]) -> Iterator[Orphan]:
     """What is left of a run, by whether it is published, can be resumed, or was given up."""
-    if run.run_id in folders.published_runs:
+    if run.run_id in folders.seen.run_ids:
         return folders.unpublished(run)
     if holder_of(folders.storage, run):
         return iter(())

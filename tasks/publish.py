@@ -10,6 +10,7 @@ from tasks.plan import PlannedRun
 from tasks.planning.config import config_digests, model_digest
 from tasks.planning.equal_configs import equals_of
 from tasks.planning.reader_settings import reading_of
+from tasks.planning.unfinished import leave_word
 from tasks.protocol.publication import Publication
 from tasks.protocol.publishing import publish
 from tasks.protocol.rewriting import as_they_are
@@ -67,10 +68,12 @@ def publish_planned(planned: PlannedRun) -> int:
         details=details(planned, schema) | judged,
     )
     try:
-        return publish(planned.storage, planned.ledger, planned.output, what)
+        version = publish(planned.storage, planned.ledger, planned.output, what)
     except RowsMissing:
         pin_published_types(planned)  # if others have published since, the next attempt must know
         raise
+    leave_word(planned.spec, planned.run)  # to one that was taken for lost: nobody looks for it now
+    return version
 
 
 def refuse_stopped(planned: PlannedRun) -> None:

@@ -43,19 +43,33 @@ class Told:
 
 def unfinished_jobs(spec: BatchInferenceSpec) -> list[Job]:
     """Jobs of unpublished runs that have left no result, alive or not; of cut runs both."""
-    return jobs_left(spec, paths_of_runs(spec))
+    return jobs_left(spec, paths_of_runs(spec, published_runs(spec)))
 
 
-def paths_of_runs(spec: BatchInferenceSpec) -> list[str]:
+def published_runs(spec: BatchInferenceSpec) -> set[str] | None:
+    """Runs that the ledger of a spec's output names; None where it cannot be read, which is logged.
+
+    That keeps no job from being stopped.
+    """
+    try:
+        return ledger_of(spec).look().run_ids
+    except Exception as error:
+        logger.warning("which runs are published cannot be told: %s", error)
+        return None
+
+
+def paths_of_runs(spec: BatchInferenceSpec, published: set[str] | None) -> list[str]:
     """All that lies in the folders of an output's runs that are not published.
 
-    Of years of published ones nothing is gone through: whoever has published a run has seen its
-    jobs end, or told those that were lost.
+    Of years of published ones nothing is gone through: whoever has published a run has left word
+    for those of its jobs that nobody has seen end.
+
+    Args:
+        spec: one with their output.
+        published: those that are, where that is known.
     """
     storage, output = output_of(spec)
-    published = set[str]()
-    with suppress(InvalidSpec):  # a damaged ledger keeps no job from being stopped
-        published = runs_published(spec)
+    published = published or set()
     left = [f"{output.runs}/{each}" for each in storage.folders(output.runs) - published]
     return [stat.path for stats in asked_at_once(storage.list, left) for stat in stats]
 
@@ -88,7 +102,8 @@ def tell_to_stop(spec: BatchInferenceSpec, flow_run: str | None = None) -> Told:
         flow_run: only those that this flow run, or one that it has started, has followed last.
     """
     told, quiet = Told([], [], [], []), list[tuple[Job, list[BatchInferenceError]]]()
-    paths = paths_of_runs(spec)
+    published = published_runs(spec)
+    paths = paths_of_runs(spec, published)
     # The last first: what was made for its run goes with whichever is stopped.
     jobs = jobs_left(spec, paths)
     followed = asked_at_once(partial(is_followed_by, flow_run=flow_run), jobs)
@@ -101,7 +116,7 @@ def tell_to_stop(spec: BatchInferenceSpec, flow_run: str | None = None) -> Told:
                 quiet.append((job, []))
         except BatchInferenceError as error:
             quiet.append((job, [error]))
-    over = runs_over(spec, paths)
+    over = runs_over(spec, paths, published)
     # Of the others of a run it is known already that it went on without them.
     last = {job.run_id: (job, errors) for job, errors in reversed(quiet)}
     for job, errors in last.values():
@@ -126,26 +141,22 @@ def has_successor(job: Job) -> bool:
     return any(number_of(each) > job.attempt for each in attempts_in(job.storage, job.run))
 
 
-def runs_over(spec: BatchInferenceSpec, paths: list[str]) -> set[str]:
+def runs_over(spec: BatchInferenceSpec, paths: list[str], published: set[str] | None) -> set[str]:
     """Runs that were published or given up, and the first jobs' where these were cut.
 
     Args:
         spec: one with their output.
         paths: what lies in the folders of the output's runs.
+        published: those that are; None: the ledger is asked once more, and what it raises told.
     """
     storage, _ = output_of(spec)
-    over = runs_published(spec)
+    over = set(ledger_of(spec).look().run_ids if published is None else published)
     over |= {run_of(path) for path in paths if path.endswith("/abandoned")}
     pointers = [path for path in paths if path.endswith("/prepared.json") and run_of(path) in over]
     for path in pointers:
         with suppress(InvalidSpec):  # a damaged one, of a run of which nothing more is to come
             over.add(first_job_of(spec, storage, path)[1].run_id)
     return over
-
-
-def runs_published(spec: BatchInferenceSpec) -> set[str]:
-    """Runs that the ledger of a spec's output names."""
-    return {entry["run_id"] for entry in ledger_of(spec).look().entries.values()}
 
 
 def between_attempts(spec: BatchInferenceSpec, paths: list[str], over: set[str]) -> Iterator[Job]:
@@ -193,8 +204,9 @@ def held_runs(
 
 def runs_at_work(spec: BatchInferenceSpec) -> dict[str, str]:
     """Ids of an output's runs that are at work, and where."""
-    paths = paths_of_runs(spec)
-    held = held_runs(spec, paths, runs_over(spec, paths))
+    published = published_runs(spec)
+    paths = paths_of_runs(spec, published)
+    held = held_runs(spec, paths, runs_over(spec, paths, published))
     return {run.run_id: str(holder) for run, holder in held}
 
 

@@ -17,6 +17,7 @@ from tasks.lease import Holder, save_holder
 from tasks.materializing_run import plan_materializing_run
 from tasks.plan import make_plan
 from tasks.planning.unfinished import give_up
+from tasks.protocol.delta_ledger import DeltaLedger
 from tasks.protocol.storage import FsspecStorage
 from tasks.publish import publish_planned
 from tasks.ray_job.job import Job, output_of
@@ -140,6 +141,7 @@ def test_jobs_that_were_killed_before_their_run_was_published_are_not_looked_at(
     run_attempt(planned)
     assert unfinished_jobs(job.spec)
     publish_planned(planned)
+    assert Path(job.stopped_file).exists(), "one that lives all the same stops by itself"
     looked_at = list[str]()
     for name in ("list", "read"):
         look = getattr(FsspecStorage, name)
@@ -181,6 +183,17 @@ def test_a_damaged_ledger_keeps_no_job_from_being_stopped(job: Job) -> None:
     assert Path(job.stopped_file).exists()
 
 
+def test_nor_does_a_ledger_that_is_away(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(ledger: DeltaLedger) -> None:
+        raise OSError("503 Slow Down")
+
+    monkeypatch.setattr(DeltaLedger, "look", away)
+    assert live_jobs(job.spec) == []
+    with pytest.raises(OSError, match="503 Slow Down"):
+        tell_to_stop(job.spec)
+    assert Path(job.stopped_file).exists()
+
+
 @pytest.mark.parametrize("is_published", [True, False])
 def test_the_last_job_of_a_run_that_is_over_is_not_told_of(
     job: Job, is_published: bool, monkeypatch: pytest.MonkeyPatch
@@ -201,6 +214,7 @@ def test_the_last_job_of_a_run_that_is_over_is_not_told_of(
     told = tell_to_stop(job.spec)
     assert (told.stopped, told.unseen, told.errors) == ([], [], [])
     assert live_jobs(job.spec) == []
+    assert Path(job.stopped_file).exists(), "it is told all the same"
 
 
 def test_the_last_attempt_is_stopped_while_its_runs_cluster_is_there(

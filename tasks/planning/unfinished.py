@@ -41,9 +41,8 @@ class UnfinishedRuns(AtOutput):
     def unpublished(self) -> Iterator[dict[str, Any]]:
         """Runs that are not published, whatever they build on."""
         storage, output = self.storage, self.output
-        published = {entry["run_id"] for entry in self.seen.entries.values()}
         # All that published runs have left, of years perhaps, is not gone through.
-        for run_id in sorted(storage.folders(output.runs) - published):
+        for run_id in sorted(storage.folders(output.runs) - self.seen.run_ids):
             with suppress(FileNotFoundError):
                 yield read_header(storage, output.run(run_id))
 
@@ -183,10 +182,24 @@ def give_up(spec: BatchInferenceSpec, run: RunFolder) -> None:
     storage, _ = output_of(spec)
     if storage.stat(run.abandoned) is not None:
         return
-    for job in jobs_left(spec, [stat.path for stat in storage.list(run.path)]):
-        job.storage.write(job.stopped_file, b"")
+    leave_word(spec, run)
     # Last: who is cut short before this tells the jobs once more.
     storage.write(run.abandoned, b"")
+
+
+def leave_word(spec: BatchInferenceSpec, run: RunFolder) -> None:
+    """Tell jobs of a run that is over that they are to stop, those that nobody has seen end.
+
+    Args:
+        spec: one with the run's output.
+        run: its folder.
+    """
+    storage, _ = output_of(spec)
+    paths = [stat.path for stat in storage.list(f"{run.path}/attempts")]
+    if storage.stat(run.prepared):
+        paths.append(run.prepared)
+    for job in jobs_left(spec, paths):
+        job.storage.write(job.stopped_file, b"")
 
 
 def jobs_left(spec: BatchInferenceSpec, paths: list[str]) -> list[Job]:

@@ -114,11 +114,6 @@ class Folders:
         """Where those files were staged, and lie until they are moved in."""
         return {file.source(self.output) for file in self.published}
 
-    @cached_property
-    def published_runs(self) -> set[str]:
-        """Runs that the ledger names."""
-        return {entry["run_id"] for entry in self.seen.entries.values()}
-
     def unrecorded(self, run: RunFolder) -> Iterator[Orphan]:
         """Staged files of a run that can be resumed, which none of its records names."""
         staged = self.old(run.staging)

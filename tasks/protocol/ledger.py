@@ -92,6 +92,11 @@ class Snapshot:
         return {row["version"]: {**json.loads(row["details"]), **run_of(row)} for row in rows}
 
     @cached_property
+    def run_ids(self) -> set[str]:
+        """Runs that are published."""
+        return {entry["run_id"] for entry in self.entries.values()}
+
+    @cached_property
     def base(self) -> int:
         """The latest version that replaced all before it; 0 where none did."""
         return self.base_at(self.version)
