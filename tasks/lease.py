@@ -143,17 +143,19 @@ def holder_of(storage: FsspecStorage, run: RunFolder, *, or_own: bool = False) -
         run: its folder.
         or_own: whether it may be who asks.
     """
-    drivers = [
-        s.path for s in storage.list(f"{run.path}/attempts") if s.path.endswith("driver.json")
-    ]
 
     def at_work(path: str) -> Holder | None:
         holder = load_holder(storage, path)
         is_other = holder and (or_own or not holder.is_this_process())
         return holder if holder and is_other and is_at_work(storage, path, holder) else None
 
+    if holder := at_work(run.lease):
+        return holder
+    drivers = [
+        s.path for s in storage.list(f"{run.path}/attempts") if s.path.endswith("driver.json")
+    ]
     # Of a run that was killed again and again there are hundreds, and each takes some requests.
-    return next(filter(None, asked_at_once(at_work, [run.lease, *drivers])), None)
+    return next(filter(None, asked_at_once(at_work, drivers)), None)
 
 
 def is_held_for(storage: FsspecStorage, run: RunFolder, flow_run: str) -> bool:

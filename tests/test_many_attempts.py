@@ -37,7 +37,7 @@ def planned(tmp_path: Path) -> PlannedRun:
 @pytest.fixture
 def together(planned: PlannedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of two who read such a file waits for the other: one by one they would never end."""
-    both, read = Barrier(2, timeout=5), FsspecStorage.read
+    both, read = Barrier(2, timeout=60), FsspecStorage.read
 
     def waiting(storage: FsspecStorage, path: str) -> Any:
         if path.endswith(("/job.json", "/driver.json")):
@@ -65,3 +65,20 @@ def test_drivers_of_all_attempts_are_asked_for_at_once(planned: PlannedRun) -> N
     for file in Path(planned.run.path).glob("attempts/*/*.json"):
         os.utime(file, (1, 1))
     assert holder_of(planned.storage, planned.run) is None
+
+
+def test_of_a_run_that_somebody_holds_no_driver_is_asked_for(
+    planned: PlannedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_holder(planned.storage, planned.run.lease, Holder("pod-9", 1, 0.0, time.time()))
+    asked, read = list[str](), FsspecStorage.read
+
+    def noting(storage: FsspecStorage, path: str) -> Any:
+        asked.append(path)
+        return read(storage, path)
+
+    monkeypatch.setattr(FsspecStorage, "read", noting)
+    holder = holder_of(planned.storage, planned.run)
+    assert holder is not None
+    assert holder.host == "pod-9"
+    assert asked == [planned.run.lease]
