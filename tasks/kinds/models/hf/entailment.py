@@ -11,7 +11,8 @@ from tasks.kinds.models.hf.options import HuggingFaceOptions
 
 FOLLOWS, CONTRADICTED = "entail", "contra"
 """How the names of a model's classes begin."""
-TWO = 2
+OR_NOT = 2
+"""Classes of a model that has no other name for what does not follow."""
 
 
 class Judge:
@@ -37,7 +38,7 @@ class Judge:
         self.contradicted: int | None = None
         """None: one of the labels is taken to be right."""
         if options.multi_label or len(self.labels) == 1:
-            if len(names) == TWO:
+            if len(names) == OR_NOT:
                 self.contradicted = 1 - self.follows
             else:
                 self.contradicted = class_named(CONTRADICTED, names, checkpoint)

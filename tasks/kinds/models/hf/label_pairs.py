@@ -142,8 +142,8 @@ def tokens_function(checkpoint: Checkpoint, column: str, options: HuggingFaceOpt
     def preprocess(rows: pa.Table) -> pa.Table:
         texts = texts_of(rows, column)
         tokens = frames.tokens(texts, truncation=True, max_length=fit)
-        pairs = [[*each, *range(longest)] for each in tokens]  # it counts them, and no more
-        too_long.look_at([texts, [says] * len(texts)], pairs)
+        lengths = [len(each) + longest for each in tokens]
+        too_long.look_at([texts, [says] * len(texts)], lengths)
         return with_tokens(rows, {"input_ids": tokens}, has_types=False)
 
     return preprocess

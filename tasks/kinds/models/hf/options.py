@@ -208,7 +208,8 @@ class HuggingFaceOptions(FormModel):
         default=None,
         min_length=1,
         description="Zero-shot classification: the labels to choose from, as in [a cat, a dog]. "
-        "Scores add up to 1 over them; SigLIP gives each one of its own.",
+        "Scores add up to 1 over them; SigLIP, and multi_label, give each one of its own. A text "
+        "is read once with each of them, and resources.batch_size counts these pairs.",
     )
     hypothesis_template: str | None = Field(
         default=None,

@@ -11,7 +11,7 @@ from tasks.kinds.models.arrays import Index, column_of, slices
 from tasks.kinds.models.hf import places, sentence_files, windows
 from tasks.kinds.models.hf.chat import chat_tokens
 from tasks.kinds.models.hf.checkpoint import Checkpoint
-from tasks.kinds.models.hf.context_length import longest_text
+from tasks.kinds.models.hf.context_length import NO_LIMIT, longest_text
 from tasks.kinds.models.hf.options import (
     GENERATION,
     SEQ2SEQ,
@@ -68,7 +68,7 @@ def tokens_function(
             encoded = dict(tokenizer(*texts, truncation=True, max_length=room, **asked, **cuts))
         if cuts:
             return windows.side_by_side(encoded, len(firsts))
-        too_long.look_at(texts, encoded.get("input_ids", []))
+        too_long.look_at(texts, [*map(len, encoded.get("input_ids", []))])
         return encoded
 
     def preprocess(rows: pa.Table) -> pa.Table:
@@ -203,7 +203,9 @@ class TextInputs:
 
     def blank(self) -> dict[str, Any]:
         """One text without words; some models look for the token that each text ends with."""
-        tokens = self.tokenizer("")["input_ids"] or [self.padding]
+        tokens = self.tokenizer("")["input_ids"]
+        if not tokens or max(tokens) >= (self.known or NO_LIMIT):
+            tokens = [self.padding]
         return self.arguments(Ragged(pa.chunked_array([[tokens]])), np.array([0]))
 
 

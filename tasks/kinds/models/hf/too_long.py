@@ -22,21 +22,21 @@ class TooLong:
         self.is_settled = options.max_length == room  # of more, the spec does not know of the rest
         """Whether there is nothing more to say: the spec has said it, or it has been said."""
 
-    def look_at(self, texts: list[list[str]], tokens: list[list[int]]) -> None:
+    def look_at(self, texts: list[list[str]], lengths: list[int]) -> None:
         """Look at texts whose tokens were cut off after so many as there is room for.
 
         Says once that some are cut off, where they are.
 
         Args:
             texts: of each row; and, of pairs, those of their second column.
-            tokens: of each row.
+            lengths: of each row, in tokens.
 
         Raises:
             ValueError: one is, and must not be.
         """
         if self.is_settled:
             return
-        full = [at for at, own in enumerate(tokens) if len(own) >= self.room]
+        full = [at for at, length in enumerate(lengths) if length >= self.room]
         longest = max(self.lengths([[each[at] for at in full] for each in texts]), default=0)
         if longest <= self.room:
             return

@@ -1,6 +1,7 @@
 """Rows whose arrays differ in shape: a model gets those of one shape together."""
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -53,11 +54,13 @@ def sizes_of(column: pa.ChunkedArray) -> Iterator[np.ndarray]:
     Of a list how long it is, how long the first list in it, and so on: where others in it are of
     another length, the model takes no such row. Of a tensor a number for its shape.
     """
-    array = in_one(column)
-    if is_tensor(array.type):
+    if is_tensor(column.type):
         numbers: dict[str, int] = {}
-        shapes = map(str, array.field("shape").to_pylist())
-        yield np.array([numbers.setdefault(shape, len(numbers)) for shape in shapes])
+        # Chunk by chunk: in one, all pixels would be copied.
+        shapes = chain.from_iterable(each.field("shape").to_pylist() for each in column.chunks)
+        yield np.array([numbers.setdefault(str(shape), len(numbers)) for shape in shapes])
+        return
+    array = in_one(column)
     first = np.arange(len(array))
     while is_list(array.type) and len(array):
         first = np.minimum(first, len(array) - 1)  # behind the last: an empty list has none
