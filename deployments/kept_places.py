@@ -10,14 +10,14 @@ def keep_places(entries: list[dict[str, Any]]) -> None:
     whose process begins then be cancelled for good. What an entry says itself counts.
 
     Args:
-        entries: the file's deployments.
+        entries: the file's deployments, whose values have been looked at.
     """
     from deployments.dead_runs import UNSTARTED_MINUTES
 
     kept = {"grace_period_seconds": UNSTARTED_MINUTES * 60}
     for entry in entries:
         limit = entry.get("concurrency_limit")
-        if isinstance(limit, int):
-            limit = {"limit": limit, "collision_strategy": "ENQUEUE"}
+        if isinstance(limit, int | str):
+            limit = {"limit": int(limit), "collision_strategy": "ENQUEUE"}
         if isinstance(limit, dict) and limit.get("grace_period_seconds") is None:
             entry["concurrency_limit"] = {**limit, **kept}

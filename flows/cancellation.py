@@ -28,7 +28,7 @@ LOOK_EVERY_SECONDS = 10.0
 WORKER_SECONDS = 60.0
 """For a worker to end what was cancelled: it looks every ten, and uses force after thirty more."""
 CANCELLED_SINCE: dict[str, float] = {}
-"""When this process has first seen that a flow run is, which its worker is to end."""
+"""When this process has first seen of a flow run, which its worker is to end, that it is."""
 
 
 @contextmanager
@@ -192,6 +192,7 @@ def is_to_end(flow_run: str, is_here: bool, has_worker: bool) -> bool:
         # Nobody would hear of that, and how it ended would be said over it.
         cancel_in_earnest(flow_run)
     if not (state.is_cancelling() or state.is_cancelled()):
+        CANCELLED_SINCE.pop(flow_run, None)
         return False
     return not (is_here and has_worker) or is_left_by_worker(flow_run)
 

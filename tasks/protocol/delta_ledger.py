@@ -159,7 +159,7 @@ class DeltaLedger:
             raise InvalidSpec.at("sink.path", self.url, problem)
 
     def lacking(self, what: str) -> InvalidSpec:
-        """Says that files of it are gone, which nothing of ours deletes, and the ways out.
+        """Says that files of it are gone that are still wanted, and the ways out.
 
         Args:
             what: shows that.

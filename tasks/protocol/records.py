@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any
 from zlib import crc32
@@ -225,8 +225,9 @@ def file_to_dict(file: StagedFile) -> dict[str, object]:
 
 
 def file_from_dict(raw: dict[str, Any]) -> StagedFile:
-    """A staged file from JSON."""
-    return StagedFile(**{**raw, "ids": runs_of(raw["ids"])})
+    """A staged file from JSON; what a later release says beside is its own."""
+    known = {each.name: raw[each.name] for each in fields(StagedFile) if each.name in raw}
+    return StagedFile(**{**known, "ids": runs_of(raw["ids"])})
 
 
 def runs_of(raw: Any) -> IdRuns:

@@ -7,6 +7,7 @@ import pytest
 from tasks.protocol.delta_ledger import DeltaLedger
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.ledger_lines import LINE_SCHEMA
+from tasks.protocol.storage import open_storage
 from tests.object_stores import ObjectStore
 from tests.protocol.test_ledger_contract import entry
 from tests.s3_server import S3
@@ -36,5 +37,10 @@ def test_a_look_asks_for_a_few_of_all_entries(s3: S3) -> None:
 
 @pytest.mark.parametrize("store", ["azure", "google"])
 def test_checkpoints_of_other_stores_are_read(store: str, request: pytest.FixtureRequest) -> None:
-    seen = filled(request.getfixturevalue(store)).look()
+    its: ObjectStore = request.getfixturevalue(store)
+    ledger = filled(its)
+    storage, folder = open_storage(ledger.url, its.storage_options)
+    paths = [stat.path for stat in storage.list(f"{folder}/_delta_log")]
+    assert any(path.endswith(".checkpoint.parquet") for path in paths)
+    seen = ledger.look()
     assert (seen.version, len(seen.inputs)) == (12, 12)
