@@ -228,4 +228,4 @@ def test_a_gpu_need_not_wait_for_what_is_copied_to_it(monkeypatch: pytest.Monkey
     assert made == [torch.device("meta")] * 2, "mean and deviation, once"
     texts = TextInputs(tokenizer(with_pairs=True), there)
     assert texts.blank()["attention_mask"].device.type == "meta"
-    assert pinned[3:] == [(1, 1)] * 2
+    assert pinned[3:] == [(1, 2)] * 2, "tokens and mask of a text without words"
