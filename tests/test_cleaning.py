@@ -8,7 +8,6 @@ import time
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -26,9 +25,9 @@ from tasks.protocol.ledger import Entry
 from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.local_files import temporary_path
 from tasks.protocol.records import Record, StagedFile, to_json
-from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import output_of
 from tasks.spec import BatchInferenceSpec
+from tests.noted_calls import noted_calls
 from tests.protocol.test_ledger_contract import entry
 from tests.s3_server import S3
 
@@ -97,15 +96,7 @@ def test_what_years_of_runs_have_left_is_listed_at_once(
         left |= {f"{staging}/named", f"{staging}/unnamed"}
         publish(spec, entry(name))
     put(f"{output_of(spec)[1].runs}/run-a0/staging/of-another", is_new=True)
-    listed = list[str]()
-    for name in ("list", "list_with_ages"):
-        look = getattr(FsspecStorage, name)
-
-        def noting(storage: FsspecStorage, folder: str, look: Any = look) -> Any:
-            listed.append(folder)
-            return look(storage, folder)
-
-        monkeypatch.setattr(FsspecStorage, name, noting)
+    listed = noted_calls(monkeypatch, "list", "list_with_ages")
     assert found(spec) == left
     assert len(listed) < 6
 

@@ -15,6 +15,7 @@ from tasks.protocol.storage import FsspecStorage
 from tasks.reporting.evidence import load_attempts
 from tasks.run import left_to_do, new_job
 from tasks.running_jobs import unfinished_jobs
+from tests.noted_calls import noted_calls
 from tests.reporting import classify_spec, make_inputs
 
 NUMBERS = range(1, 9)
@@ -71,13 +72,7 @@ def test_of_a_run_that_somebody_holds_no_driver_is_asked_for(
     planned: PlannedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_holder(planned.storage, planned.run.lease, Holder("pod-9", 1, 0.0, time.time()))
-    asked, read = list[str](), FsspecStorage.read
-
-    def noting(storage: FsspecStorage, path: str) -> Any:
-        asked.append(path)
-        return read(storage, path)
-
-    monkeypatch.setattr(FsspecStorage, "read", noting)
+    asked = noted_calls(monkeypatch, "read")
     holder = holder_of(planned.storage, planned.run)
     assert holder is not None
     assert holder.host == "pod-9"

@@ -6,7 +6,6 @@ import os
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -18,7 +17,6 @@ from tasks.materializing_run import plan_materializing_run
 from tasks.plan import make_plan
 from tasks.planning.unfinished import give_up
 from tasks.protocol.delta_ledger import DeltaLedger
-from tasks.protocol.storage import FsspecStorage
 from tasks.publish import publish_planned
 from tasks.ray_job.job import Job, output_of
 from tasks.run import left_to_do, new_job, next_attempt
@@ -31,6 +29,7 @@ from tasks.running_jobs import (
     tell_to_stop,
     unfinished_jobs,
 )
+from tests.noted_calls import noted_calls
 from tests.reporting import classify_spec, make_inputs, run_attempt
 
 
@@ -142,15 +141,7 @@ def test_jobs_that_were_killed_before_their_run_was_published_are_not_looked_at(
     assert unfinished_jobs(job.spec)
     publish_planned(planned)
     assert Path(job.stopped_file).exists(), "one that lives all the same stops by itself"
-    looked_at = list[str]()
-    for name in ("list", "read"):
-        look = getattr(FsspecStorage, name)
-
-        def noting(storage: FsspecStorage, path: str, look: Any = look) -> Any:
-            looked_at.append(path)
-            return look(storage, path)
-
-        monkeypatch.setattr(FsspecStorage, name, noting)
+    looked_at = noted_calls(monkeypatch, "list", "read")
     assert (live_jobs(job.spec), runs_at_work(job.spec)) == ([], {})
     assert tell_to_stop(job.spec) == Told([], [], [], [])
     assert looked_at == []
@@ -162,13 +153,7 @@ def test_who_stops_a_run_that_was_killed_often_lists_its_attempts_but_a_few_time
     """Once for each of them, three hundred that were killed took half a million names."""
     planned = make_plan(job.spec)
     jobs = [new_job(planned, left_to_do(planned, tried=False), at) for at in range(2, 40)]
-    listed, list_all = list[str](), FsspecStorage.list
-
-    def noting(storage: FsspecStorage, folder: str) -> Any:
-        listed.append(folder)
-        return list_all(storage, folder)
-
-    monkeypatch.setattr(FsspecStorage, "list", noting)
+    listed = noted_calls(monkeypatch, "list")
     assert [each.id for each in tell_to_stop(job.spec).unseen] == [jobs[-1].id]
     assert all(Path(each.stopped_file).exists() for each in (job, *jobs))
     assert len(listed) < 5

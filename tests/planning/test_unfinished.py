@@ -19,14 +19,13 @@ from tasks.plan import PlannedRun, make_plan
 from tasks.planning.config import digest
 from tasks.planning.new_inputs import NewInputs
 from tasks.planning.unfinished import give_up
-from tasks.protocol.object_stat import Stat
-from tasks.protocol.storage import FsspecStorage
 from tasks.publish import publish_planned
 from tasks.run import left_to_do, new_job, next_attempt
 from tasks.run_options import RunOptions
 from tasks.scheduled import at_time
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
+from tests.noted_calls import noted_calls
 from tests.reporting import classify_spec, make_inputs, run_attempt, run_spec
 
 
@@ -35,14 +34,7 @@ def test_no_folder_of_a_published_run_is_listed(
 ) -> None:
     make_inputs(tmp_path / "in")
     planned, _ = run_spec(classify_spec(tmp_path))
-    listed: list[str] = []
-    list_all = FsspecStorage.list
-
-    def note(storage: FsspecStorage, folder: str) -> list[Stat]:
-        listed.append(folder)
-        return list_all(storage, folder)
-
-    monkeypatch.setattr(FsspecStorage, "list", note)
+    listed = noted_calls(monkeypatch, "list")
     make_plan(planned.spec, RunOptions(restart=True))
     assert listed, "the plan's own folder is"
     runs = planned.output.runs
@@ -70,14 +62,7 @@ def test_the_first_job_of_a_cut_run_is_told_before_it_is_marked_as_given_up(
     before = plan_materializing_run(planned)
     assert before
     first = new_job(before, left_to_do(before, tried=False), 1)
-    written = list[str]()
-    write = FsspecStorage.write
-
-    def note(storage: FsspecStorage, path: str, data: bytes) -> None:
-        written.append(path)
-        write(storage, path, data)
-
-    monkeypatch.setattr(FsspecStorage, "write", note)
+    written = noted_calls(monkeypatch, "write")
     give_up(planned.spec, planned.run)
     assert written == [first.stopped_file, planned.run.abandoned]
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec, KeysRepeated
 from tasks.protocol.ledger import Entry, Ledger, Snapshot
-from tasks.protocol.storage import FsspecStorage
+from tests.noted_calls import noted_calls
 from tests.tables.bench import TableBench
 from tests.tables.conftest import SINKS, OpenBench
 from tests.tables.faults import CRASH, LOST_REPLY, Fault, Killed, break_at
@@ -328,14 +328,9 @@ def test_no_large_file_is_fetched_whole_for_its_keys(
 ) -> None:
     bench.run("k1", {"a": "v1"}, **ids(1, 2, 3))
     (file,) = bench.ledger.look().files.values()
-    path, fetched, read = file.target(bench.output), list[str](), FsspecStorage.read
-
-    def noted(storage: FsspecStorage, path: str) -> bytes:
-        fetched.append(path)
-        return read(storage, path)
-
+    path = file.target(bench.output)
     monkeypatch.setattr("tasks.publishing.output_rows.SMALL_BYTES", file.size - 1)
-    monkeypatch.setattr(FsspecStorage, "read", noted)
+    fetched = noted_calls(monkeypatch, "read")
     bench.run("k2", {"b": "v1"}, **ids(4, 5, 6))
     assert path not in fetched
     bench.run("k3", {"c": "v1"}, **ids(1, 7, 8))
