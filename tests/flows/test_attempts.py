@@ -52,6 +52,7 @@ from tasks.timeouts import Deadline
 from tests.flows.conftest import published, spec_of
 from tests.flows.jobs_cluster import await_that
 from tests.flows.test_lost_device import around_500
+from tests.noted_calls import noted_calls
 from tests.test_waiting import seen_to_run_the_job
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
@@ -353,14 +354,17 @@ def test_a_run_that_is_started_again_does_not_throw_its_own_work_away(
     assert batch_inference(spec, restart=True)["resumed_rows"] == 500
 
 
-def test_a_run_that_was_stopped_is_gone_on_with_by_who_starts_it_again(numbers: Path) -> None:
+def test_a_run_that_was_stopped_is_gone_on_with_by_who_starts_it_again(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What was said to the one before is not said to this one, whose job may still live."""
     spec = spec_of(numbers)
     planned = make_plan(spec)
     job = next_attempt(planned, left_to_do(planned, tried=False)).job
     assert [each.id for each in tell_to_stop(spec).unseen] == [job.id]
+    taken_back = noted_calls(monkeypatch, "delete")
     assert batch_inference(spec)["published"]
-    assert not Path(job.stopped_file).exists()
+    assert job.stopped_file in taken_back
 
 
 def test_a_run_that_is_stopped_between_two_attempts_makes_no_other(
