@@ -33,6 +33,26 @@ def one_thread() -> Iterator[None]:
         yield
 
 
+class Clock:
+    """Time that passes by the calls, each of a millisecond, and not by what else a machine does."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def seconds_of(self, call: Callable[[], Any]) -> float:
+        begun = self.seconds
+        call()
+        return self.seconds - begun + 0.001
+
+
+CLOCK, SECONDS_OF = Clock(), running.seconds_of
+
+
+@pytest.fixture(autouse=True)
+def own_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "seconds_of", CLOCK.seconds_of)
+
+
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import torch
@@ -129,7 +149,7 @@ def infinite_at_one_place(module: Any, _example: Tensors, _num_threads: int) -> 
 
 def slow(module: Any, _example: Tensors, _num_threads: int) -> Any:
     def run(arguments: Tensors) -> Tensors:
-        time.sleep(0.1)
+        CLOCK.seconds += 0.1
         outputs: Tensors = module(*arguments)
         return outputs
 
@@ -174,12 +194,10 @@ def test_a_compiled_model_that_is_disturbed_is_not_taken_for_slow(
     weights: Path, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     pauses = iter([0.3] * (1 + times))  # where it is compared, and at looks at the clock
-    # Half of a pause: a busy machine may disturb it by less at each look at the clock.
-    monkeypatch.setattr(running, "SLOWER_BY_SECONDS", 0.15)
 
     def compiler(module: Any, _example: Tensors, _num_threads: int) -> Any:
         def run(arguments: Tensors) -> Tensors:
-            time.sleep(next(pauses, 0.0))
+            CLOCK.seconds += next(pauses, 0.0)
             outputs: Tensors = module(*arguments)
             return outputs
 
@@ -188,6 +206,10 @@ def test_a_compiled_model_that_is_disturbed_is_not_taken_for_slow(
     monkeypatch.setitem(COMPILERS, "openvino", compiler)
     _, (used,) = predicted(kind(weights), rows_of(pixels=unseen()))
     assert (used.used, used.problem) == ("openvino", None)
+
+
+def test_the_time_of_a_call_is_all_that_it_takes() -> None:
+    assert SECONDS_OF(lambda: time.sleep(0.05)) >= 0.05
 
 
 def test_outputs_keep_their_names_and_their_shapes_are_few(
