@@ -38,7 +38,7 @@ down:
 
 test: develop
 	$(BIN)/python -m compileall -q flows tasks deployments
-	$(BIN)/pytest -n 2 -m "not (cluster or stack)"
+	$(BIN)/pytest -n 3 -m "not (cluster or stack)"
 
 # Clusters of several nodes whose processes are killed, the stack of `make up`, a browser.
 test-clusters: develop
