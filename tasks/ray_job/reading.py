@@ -22,6 +22,9 @@ from tasks.ray_job.stage_error import message_of
 REJECTED_AT_ONCE = 2_048
 """Rows set aside that wait for others: to say why takes about a millisecond each, and the budget
 for them counts what was handed on. A batch of numbers may have a million rows."""
+SMALL_ROW = 4_096
+"""Bytes. Columns of many pieces take longer wherever rows are filtered or taken: those of small
+rows are copied into one, which costs little."""
 
 
 @dataclass
@@ -56,6 +59,8 @@ class Pending:
         """All of it as a batch."""
         empty = pa.table({ROW: pa.array([], pa.int64())})
         rows = pa.concat_tables(self.tables, promote_options="default") if self.tables else empty
+        if self.size < self.rows * SMALL_ROW:
+            rows = rows.combine_chunks()
         return RowBatch(
             rows=rows,
             rejected=tuple(self.rejected),
@@ -147,11 +152,14 @@ def cut(pending: Pending, limit: int) -> tuple[Pending, Pending]:
     table = pa.concat_tables(pending.tables, promote_options="default")
     rest = table.slice(limit)
     pending.tables = [table.slice(0, limit)]
+    left = Pending([rest], rows=len(rest), size=rest.nbytes)
+    if len(pending.sources) == 1:
+        left.sources, left.first_rows = {**pending.sources}, {**pending.first_rows}
+        return pending, left
     # What is left was read last, so it belongs to the shard at hand; or to one before it, where
     # a batch is smaller than what a source yields.
     of_rows = shard_of(rest[ROW].to_numpy())
     shards = {int(of_rows[0]), *of_rows[1:][np.diff(of_rows) != 0].tolist()}
-    left = Pending([rest], rows=len(rest), size=rest.nbytes)
     left.sources = {n: path for n, path in pending.sources.items() if n in shards}
     left.first_rows = {n: row for n, row in pending.first_rows.items() if n in shards}
     return pending, left

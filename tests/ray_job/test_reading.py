@@ -81,6 +81,23 @@ def test_a_large_read_is_cut_with_the_files_that_its_rows_are_of(tmp_path: Path)
     assert rows == [n << 32 | at for n, rows in enumerate((3, 120, 40)) for at in range(rows)]
 
 
+@pytest.mark.parametrize(("bytes_each", "pieces"), [(10, 1), (10_000, 3)])
+def test_columns_of_small_rows_are_in_one_piece(
+    bytes_each: int, pieces: int, tmp_path: Path
+) -> None:
+    """Others are rather not copied."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(3):
+        rows = {"x": [number, number + 1], "name": ["a" * bytes_each] * 2}
+        pq.write_table(pa.table(rows), folder / f"{number}.parquet")
+    planned = make_plan(spec_of(folder))
+    job = next_attempt(planned, left_to_do(planned, tried=False)).job
+    (batch,) = read_share(job, 0, 3, lambda report: None)
+    assert [each.num_chunks for each in batch.rows.columns] == [pieces] * 3
+    assert batch.rows["x"].to_pylist() == [0, 1, 1, 2, 2, 3]
+
+
 def test_rows_that_are_settled_are_not_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,24 +53,35 @@ class ParquetSink(Sink):
         """Rows as one Parquet file."""
         stream = pa.BufferOutputStream()
         dictionaries = [path for each in rows.schema for path in texts_in(each.type, each.name)]
-        pq.write_table(rows, stream, compression=self.compression, use_dictionary=dictionaries)
+        pq.write_table(
+            rows,
+            stream,
+            compression=self.compression,
+            use_dictionary=dictionaries,
+            write_page_checksum=True,
+        )
         return stream.getvalue().to_pybytes()
 
     def decode(self, data: bytes) -> pa.Table:
         """Rows of a Parquet file."""
-        return pq.read_table(io.BytesIO(data))
+        return pq.read_table(io.BytesIO(data), page_checksum_verification=True)
 
     def select(self, data: bytes, names: list[str], schema: pa.Schema) -> pa.Table:
         """Some columns of a Parquet file; the others are not decoded."""
         # "a" also names what is within "a.b", so that there may be more than was asked for.
-        rows = pq.ParquetFile(io.BytesIO(data)).read(columns=names)
-        return self.whole(rows, names, schema)
+        opened = pq.ParquetFile(io.BytesIO(data), page_checksum_verification=True)
+        return self.whole(opened.read(columns=names), names, schema)
 
     def pieces(
         self, file: IO[bytes], names: list[str], schema: pa.Schema, num_rows: int
     ) -> Iterator[pa.Table]:
         """Some columns of a Parquet file; neither others nor more rows are in memory."""
-        opened = pq.ParquetFile(file, buffer_size=BYTES_READ_AT_ONCE, pre_buffer=False)
+        opened = pq.ParquetFile(
+            file,
+            buffer_size=BYTES_READ_AT_ONCE,
+            pre_buffer=False,
+            page_checksum_verification=True,
+        )
         for batch in opened.iter_batches(num_rows, columns=names, use_threads=False):
             yield self.whole(pa.Table.from_batches([batch]), names, schema)
 

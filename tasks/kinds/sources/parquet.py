@@ -23,7 +23,7 @@ from tasks.kinds.sources.other_columns import tell_of_other_columns
 from tasks.kinds.sources.parquet_types import INT96_UNIT, schema_in, settled, several, types_of
 from tasks.kinds.sources.source import BadRow, Read, Source, pins_of, schema_of
 from tasks.kinds.sources.stored_arrays import as_stored
-from tasks.kinds.sources.table_reading.batches import rows_per_read
+from tasks.kinds.sources.table_reading.batches import rows_per_read, together
 from tasks.protocol.object_stat import Stat
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
@@ -207,7 +207,12 @@ def parquet_file(opened: IO[bytes]) -> pq.ParquetFile:
         OSError: it cannot be read, or storage failed.
     """
     with as_stored():
-        file = pq.ParquetFile(opened, pre_buffer=True, coerce_int96_timestamp_unit=INT96_UNIT)
+        file = pq.ParquetFile(
+            opened,
+            pre_buffer=True,
+            coerce_int96_timestamp_unit=INT96_UNIT,
+            page_checksum_verification=True,
+        )
     counts = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
     if min(counts, default=0) < 0 or sum(counts) > MOST_ROWS:
         raise pa.ArrowInvalid(f"its footer says that it has {sum(counts):,} rows")
@@ -246,8 +251,8 @@ def read_group(
         fit = partial(fitted, schema, way_out=OTHER_TYPE)
         names = [name for name in schema.names if name in have]
         size = rows_per_read(file.metadata.row_group(group), set(names))
-        for batch in file.iter_batches(size, row_groups=[group], columns=names):
-            yield from conformed(pa.Table.from_batches([batch]), fit)
-            left -= len(batch)
+        for rows in together(file.iter_batches(size, row_groups=[group], columns=names)):
+            yield from conformed(rows, fit)
+            left -= len(rows)
     except DATA_ERRORS as error:
         yield from repeat(BadRow(damaged(error)), left)

@@ -264,7 +264,7 @@ class Source(Kind):
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the shard's rows in order: tables of at most ROWS_PER_READ rows, and bad rows.
 
-        A table may have more rows where it is certain that it holds at most BYTES_PER_READ.
+        A table may have more rows where it holds at most BYTES_PER_READ.
         Errors of the storage (OSError with an errno, network errors) are raised; what is wrong
         with the data comes as a BadRow, so that every other row is still read.
         """

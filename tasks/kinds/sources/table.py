@@ -16,7 +16,7 @@ from tasks.kinds.column_types import plain
 from tasks.kinds.likest import did_you_mean
 from tasks.kinds.sources.fitting import DATA_ERRORS, conformed, data_error, fitted
 from tasks.kinds.sources.source import BadRow, Content, Read, Source, pins_of, schema_of
-from tasks.kinds.sources.table_reading.batches import rows_at_once
+from tasks.kinds.sources.table_reading.batches import together
 from tasks.kinds.sources.table_reading.carried import GONE, left_to_do
 from tasks.kinds.sources.table_reading.version import TableFiles, TableVersion
 from tasks.kinds.sql_habits import with_python_instead
@@ -227,13 +227,11 @@ class TableSource(Source):
             InvalidSpec: the file is gone, or does not hold the rows that the table says.
         """
         schema = schema_of(pins["schema"])
-        fit, size, count = partial(fitted, schema), rows_at_once(schema, schema.names), 0
+        fit, count = partial(fitted, schema), 0
         try:
-            for batch in storage.filesystem.version.read(shard.path, schema.names):
-                for start in range(0, len(batch), size):
-                    rows = pa.Table.from_batches([batch.slice(start, size)])
-                    yield from conformed(rows, fit)
-                count += len(batch)
+            for rows in together(storage.filesystem.version.read(shard.path, schema.names)):
+                yield from conformed(rows, fit)
+                count += len(rows)
         except FileNotFoundError as error:
             problem = f"has lost {shard.path}, which is in the version that was planned: it was "
             way_out = "cleaned up; --restart plans anew, on the newest version"

@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from tasks.kinds.sinks import ParquetSink
 
@@ -43,3 +44,21 @@ def test_only_texts_have_dictionaries() -> None:
         "nested.y.list.element.z",
         "tags.key_value.key",
     }
+
+
+@pytest.mark.parametrize("read", ["decode", "select", "pieces"])
+def test_a_bit_that_has_changed_is_told(read: str) -> None:
+    sink, rows = ParquetSink(path="/o", compression="none"), pa.table({"x": range(1_000)})
+    data = bytearray(sink.encode(rows))
+
+    def rows_again() -> pa.Table:
+        if read == "decode":
+            return sink.decode(bytes(data))
+        if read == "select":
+            return sink.select(bytes(data), ["x"], rows.schema)
+        return pa.concat_tables(sink.pieces(io.BytesIO(data), ["x"], rows.schema, 100))
+
+    assert rows_again() == rows
+    data[len(data) // 2] ^= 1
+    with pytest.raises(OSError, match="CRC checksum verification failed"):
+        rows_again()

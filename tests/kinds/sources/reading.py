@@ -37,16 +37,10 @@ def read_all(source: Source, pins: dict[str, Any] | None = None) -> list[Any]:
                 else:
                     assert source.schema_of_rows(pins) in (None, read.schema)
                     assert len(read) > 0
-                    assert len(read) <= ROWS_PER_READ or is_small(read)
+                    assert len(read) <= ROWS_PER_READ or read.nbytes <= BYTES_PER_READ
                     read.validate(full=True)
                     rows += read.to_pylist()
     return rows
-
-
-def is_small(read: pa.Table) -> bool:
-    """Whether rows are numbers only, so that many of them may come at once."""
-    numbers = all(each.bit_width <= 64 for each in read.schema.types)  # raises for any other
-    return numbers and read.nbytes <= BYTES_PER_READ
 
 
 def write(folder: Path, name: str, content: bytes) -> str:

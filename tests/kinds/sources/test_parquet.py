@@ -256,6 +256,35 @@ def test_wide_rows_come_in_small_reads(tmp_path: Path) -> None:
         assert len(reads) < 10
 
 
+def test_small_rows_come_many_at_a_time(tmp_path: Path) -> None:
+    store(tmp_path, "a.parquet", {"x": range(300_000), "name": ["abc", "d", None] * 100_000})
+    storage, (stat,) = list_inputs(source(tmp_path))
+    (shard,) = source(tmp_path).split(storage, stat)
+    reads: list[Any] = list(source(tmp_path).read(storage, shard, {}))
+    assert [len(each) for each in reads] == [131_072, 131_072, 37_856]
+    assert pa.concat_tables(reads)["x"].to_pylist() == [*range(300_000)]
+
+
+@pytest.mark.parametrize("damage", [bytes(100_000), b"\1"])
+def test_rows_before_a_damaged_page_are_read(tmp_path: Path, damage: bytes) -> None:
+    """Where the file has checksums, as Spark's have, even one bit of numbers is told."""
+    noise = np.random.default_rng(0).integers(0, 1 << 60, 60_000)
+    pages = {"use_dictionary": False, "write_page_checksum": True, "data_page_size": 64 << 10}
+    columns = {"x": noise, "name": ["abc"] * len(noise)}
+    file = store(tmp_path, "a.parquet", columns, **pages)
+    chunk = pq.ParquetFile(file).metadata.row_group(0).column(0)
+    content = bytearray(file.read_bytes())
+    middle = chunk.data_page_offset + chunk.total_compressed_size // 2
+    content[middle : middle + len(damage)] = damage
+    file.write_bytes(content)
+    found = read_all(source(tmp_path))
+    good = [row["x"] for row in found if not isinstance(row, BadRow)]
+    assert 20_000 < len(good) < 40_000
+    assert good == noise[: len(good)].tolist()
+    assert all(isinstance(row, BadRow) for row in found[len(good) :])
+    assert len(found) == len(noise)
+
+
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"hello" * 100])
 def test_what_is_no_parquet_is_one_bad_row(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.parquet").write_bytes(content)

@@ -1,5 +1,6 @@
 """Tables of all formats: what another library wrote, at the version that was planned."""
 
+import io
 import json
 import os
 import shutil
@@ -794,6 +795,19 @@ def test_rows_that_a_vector_marks_as_deleted_are_not_read(tmp_path: Path) -> Non
     assert identities(source) != before
     storage, (stat,) = list_inputs(source)
     assert source.count_rows(storage, stat) == 4_998
+
+
+def test_a_bit_that_has_changed_in_a_file_with_checksums_is_told(tmp_path: Path) -> None:
+    write_deltalake(str(tmp_path), pa.table({"x": range(1_000)}))
+    (file,) = tmp_path.glob("*.parquet")
+    rows, written = pq.read_table(file), io.BytesIO()
+    pq.write_table(rows, written, compression="none", write_page_checksum=True)
+    source, content = DeltaSource(path=str(tmp_path)), bytearray(written.getvalue())
+    file.write_bytes(content)
+    assert read_all(source) == rows.to_pylist()
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    assert all(isinstance(each, BadRow) for each in read_all(source))
 
 
 def test_of_a_file_with_deleted_rows_only_the_columns_that_are_asked_for_are_read(

@@ -1,5 +1,7 @@
 """How many rows of a table, or of a Parquet file, come at a time."""
 
+from collections.abc import Iterable, Iterator
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -9,6 +11,30 @@ from tasks.kinds.sources.source import (
     NUMBERS_PER_READ,
     ROWS_PER_READ,
 )
+
+BYTES_TOGETHER = 4 << 20
+
+
+def together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Batches of few bytes as one table: what is done to each takes as long as what is in it.
+
+    Where reading fails, the rows before come before the error.
+    """
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    try:
+        for batch in batches:
+            held.append(batch)
+            rows, size = rows + len(batch), size + batch.nbytes
+            if rows >= NUMBERS_PER_READ or size >= BYTES_TOGETHER:
+                yield pa.Table.from_batches(held)
+                held, rows, size = [], 0, 0
+    except Exception:
+        if held:
+            yield pa.Table.from_batches(held)
+        raise
+    if held:
+        yield pa.Table.from_batches(held)
 
 
 def rows_at_once(schema: pa.Schema, names: list[str]) -> int:

@@ -36,7 +36,8 @@ LOGGED = re.compile(r"\d{20}\.json")
 DELETIONS = "deletionVectors"
 TRUE = pc.scalar(True)
 FORMAT = ds.ParquetFileFormat(
-    read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit=INT96_UNIT)
+    read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit=INT96_UNIT),
+    page_checksum_verification=True,
 )
 KNOWN_FEATURES = {
     DELETIONS,
