@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tasks.errors import UserCodeBroke
 from tasks.kinds import columns, user_rows
-from tasks.kinds.column_types import is_text
+from tasks.kinds.column_types import is_plain_number, is_text
 from tasks.kinds.unchanged_values import alike, alike_texts
 from tasks.protocol.batch import ROW
 from tasks.protocol.ids import Ids
@@ -48,13 +48,15 @@ def untouched(
     """
     if not isinstance(returned, (Mapping, pd.DataFrame)):
         return {}
-    given = given.select([name for name in given.column_names if name in returned])
+    back = [name for name in given.column_names if name in returned]
+    names = [name for name in back if not tells_its_type(given[name], returned[name])]
+    if not names:
+        return {}
     try:
-        order = order_of(given, returned)
+        order = order_of(given.select(back), returned)
     except UserCodeBroke:
         return {}  # the adapter says so; a step may leave out some children of a row
-    if not given.num_columns:
-        return {}
+    given = given.select(names)
     others = given.select([name for name in given.column_names if name not in texts])
     # Of all rows, and taken then: of those that are left alone, none may lack a value any more,
     # and whole numbers would not be the floats that user code got.
@@ -64,6 +66,13 @@ def untouched(
         for name in given.column_names
         if (alike_texts if name in texts else alike)(taken(sent[name], order), returned[name])
     }
+
+
+def tells_its_type(given: pa.ChunkedArray, returned: Any) -> bool:
+    """Whether what came back becomes the column that was given, if it holds the same numbers."""
+    if not (is_plain_number(given.type) and isinstance(returned, np.ndarray)):
+        return False
+    return not given.null_count and returned.dtype == given.type.to_pandas_dtype()
 
 
 def taken(column: Any, at: Ids | None) -> Any:

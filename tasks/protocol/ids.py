@@ -66,6 +66,8 @@ def are_in(ordered: Ids, ids: Ids) -> Mask:
         return np.zeros(len(ids), dtype=bool)
     if len(ids) > len(ordered) // 8 and have_no_gap(ordered):  # as nearly always; far quicker
         return (ids >= ordered[0]) & (ids <= ordered[-1])
+    if np.array_equal(ordered, ids):
+        return np.ones(len(ids), dtype=bool)
     return ordered[np.minimum(np.searchsorted(ordered, ids), len(ordered) - 1)] == ids
 
 

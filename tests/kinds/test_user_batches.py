@@ -21,9 +21,13 @@ ROWS = pa.table(
         "place": [{"x": 1}, None, {"x": 3}],
         "count": pa.array([2**60 + 1, None, 3], pa.int64()),
         "vector": pa.array([[1, 2], None, [5, 6]], pa.list_(pa.int16(), 2)),
+        "small": pa.array([1, 2, 3], pa.int8()),
+        "nan": pa.array([1.0, float("nan"), 3.0], pa.float32()),
     }
 )
 ALL = [*ROWS.column_names]
+NUMBERS = {ROW, "small", "nan"}
+"""Columns that NumPy's arrays have the types of, so that nobody need compare them."""
 
 
 def written_to(batch: Any) -> Any:
@@ -85,10 +89,10 @@ def test_columns_that_come_back_untouched_lose_nothing_of_their_type(
     batch = TO_USER[batch_format](ROWS)
     texts = texts_in(ROWS, batch)
     same = untouched(ROWS, texts, code(batch), batch_format)
-    assert same.keys() == {*ALL} - changed
-    for name, column in same.items():
-        wanted = ROWS[name].take(pa.array(order, pa.int64()))
-        assert column.type == wanted.type
-        assert str(column.to_pylist()) == str(wanted.to_pylist())  # NaN is no NaN's equal
+    assert same.keys() == {*ALL} - changed - (NUMBERS if batch_format == "numpy" else set())
     returned = user_code.call(code, ROWS, batch_format, with_row_ids=True)
     assert len(returned) == len(order)
+    for name in {*ALL} - changed:
+        wanted = ROWS[name].take(pa.array(order, pa.int64()))
+        assert returned[name].type == wanted.type
+        assert str(returned[name].to_pylist()) == str(wanted.to_pylist())  # NaN is no NaN's equal

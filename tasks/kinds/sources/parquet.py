@@ -21,7 +21,7 @@ from tasks.kinds.sources.folder_columns import (
 from tasks.kinds.sources.given_types import CsvType, refuse_unread, with_given
 from tasks.kinds.sources.other_columns import tell_of_other_columns
 from tasks.kinds.sources.parquet_types import INT96_UNIT, schema_in, settled, several, types_of
-from tasks.kinds.sources.source import BadRow, Read, Source, pins_of, schema_of
+from tasks.kinds.sources.source import ROWS_PER_READ, BadRow, Read, Source, pins_of, schema_of
 from tasks.kinds.sources.stored_arrays import as_stored
 from tasks.kinds.sources.table_reading.batches import rows_per_read, together
 from tasks.protocol.object_stat import Stat
@@ -251,7 +251,9 @@ def read_group(
         fit = partial(fitted, schema, way_out=OTHER_TYPE)
         names = [name for name in schema.names if name in have]
         size = rows_per_read(file.metadata.row_group(group), set(names))
-        for rows in together(file.iter_batches(size, row_groups=[group], columns=names)):
+        threads = size > ROWS_PER_READ  # few rows are decoded in less time than threads take
+        batches = file.iter_batches(size, [group], names, use_threads=threads)
+        for rows in together(batches):
             yield from conformed(rows, fit)
             left -= len(rows)
     except DATA_ERRORS as error:
