@@ -1,10 +1,15 @@
-"""What adlfs leaves to whoever uses it: to wait for copies, and to see whose account it asks."""
+"""What adlfs leaves to whoever uses it.
+
+To wait for copies, to see whose account it asks, and to say which blob it has read.
+"""
 
 import errno
 import time
 from typing import Any
 
 from fsspec.asyn import sync
+
+from tasks.protocol.object_stat import Whole
 
 LOOK_EVERY_SECONDS = 0.2
 
@@ -32,6 +37,19 @@ async def copy_status(filesystem: Any, path: str) -> str | None:
         properties = await client.get_blob_properties()
     status: str | None = properties.copy.status
     return status
+
+
+def whole_blob(filesystem: Any, path: str) -> Whole:
+    """A blob and its ETag, by one request."""
+    return sync(filesystem.loop, downloaded, filesystem, path)
+
+
+async def downloaded(filesystem: Any, path: str) -> Whole:
+    """The same."""
+    container, blob, _ = filesystem.split_path(path)
+    async with filesystem.service_client.get_blob_client(container, blob) as client:
+        found = await client.download_blob()
+        return Whole(await found.readall(), str(found.properties.etag).strip('"'))
 
 
 def refuse_other_account(filesystem: Any) -> None:

@@ -1,6 +1,8 @@
 """An object that is fetched and found to be the one that was listed, in one request."""
 
-from tasks.protocol.object_stat import Stat
+from tasks.protocol.azure_client import whole_blob
+from tasks.protocol.google_client import whole_object
+from tasks.protocol.object_stat import Stat, Whole
 from tasks.protocol.quick_objects import LARGEST_BYTES
 from tasks.protocol.storage import FsspecStorage
 
@@ -28,9 +30,20 @@ def with_object(storage: FsspecStorage, stat: Stat) -> FsspecStorage:
         storage: where it lies.
         stat: path, size and identity of the object, as it was listed.
     """
-    if storage.quick is None or stat.size > LARGEST_BYTES:
-        return storage
-    found = storage.quick.read(stat.path)
+    found = None if stat.size > LARGEST_BYTES else whole(storage, stat.path)
     if found is None or found.identity != stat.identity:
         return storage
     return FetchedObject(storage, stat, found.data)
+
+
+def whole(storage: FsspecStorage, path: str) -> Whole | None:
+    """An object with its identity, by one request; None where it could not be had so."""
+    if storage.quick:
+        return storage.quick.read(path)
+    ask = whole_blob if storage.is_azure else whole_object if storage.is_google else None
+    if ask is None or storage.filesystem.version_aware:
+        return None
+    try:
+        return ask(storage.filesystem, path)
+    except Exception:  # of any kind: it is asked for again in the usual way, which says it
+        return None

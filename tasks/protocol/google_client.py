@@ -1,7 +1,15 @@
-"""Has gcsfs say what is forbidden as everybody does, and ask at one interface only."""
+"""What gcsfs leaves to whoever uses it.
+
+To say what is forbidden as everybody does, to ask at one interface only, and to say which object
+it has read.
+"""
 
 import os
 from typing import Any
+
+from fsspec.asyn import sync
+
+from tasks.protocol.object_stat import Whole
 
 SECOND_INTERFACE = "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"
 """Where it would ask each time what kind of bucket one is: for a minute and more where nobody
@@ -27,3 +35,9 @@ def prepare_gcsfs() -> None:
             raise
 
     core.validate_response = validate_response
+
+
+def whole_object(filesystem: Any, path: str) -> Whole:
+    """An object and its generation, by one request."""
+    headers, data = sync(filesystem.loop, filesystem._call, "GET", filesystem.url(path))
+    return Whole(data, headers["x-goog-generation"])

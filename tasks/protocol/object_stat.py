@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from stat import S_ISREG
-from typing import Any
+from typing import Any, NamedTuple
 
 Info = dict[str, Any]
 """What fsspec says of an object."""
@@ -24,6 +24,14 @@ class Stat:
     path: str
     size: int
     identity: str
+
+
+class Whole(NamedTuple):
+    """An object with what it holds."""
+
+    data: bytes
+    identity: str
+    """As `Stat` has it."""
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,10 @@ import threading
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
+
+from tasks.protocol.object_stat import Whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,14 +43,6 @@ ASK_AGAIN = timedelta(minutes=5)
 """For keys that may change, as those of a role do."""
 PATIENCE = {"connect_timeout": "5s", "read_timeout": "15s", "timeout": "10m"}
 RETRIES = {"max_retries": 2, "retry_timeout": timedelta(seconds=10)}
-
-
-class Whole(NamedTuple):
-    """An object."""
-
-    data: bytes
-    identity: str
-    """As `Stat` has it."""
 
 
 @dataclass

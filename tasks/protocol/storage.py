@@ -75,7 +75,7 @@ class FsspecStorage:
         protocol = filesystem.protocol
         protocols = (protocol,) if isinstance(protocol, str) else protocol
         self.is_local = "file" in protocols
-        self.is_azure = "abfs" in protocols
+        self.is_azure, self.is_google = "abfs" in protocols, "gs" in protocols
         self.has_pages = "s3" in protocols and not filesystem.version_aware
 
     @property
