@@ -15,7 +15,7 @@ WHICH_INPUTS = {
 """Fields of a source that decide which inputs there are, not what is read of them."""
 TELLS_OF_INPUTS = {
     *("columns", "types", "null_values", "partition_columns", "version_column"),
-    *("delimiter", "quote_char", "column_names", "skip_lines"),
+    *("delimiter", "quote_char", "column_names", "skip_lines", "verify_checksums"),
     *("csv.encoding", "text.encoding"),  # not a video's, which makes other pictures
 }
 """Fields that say what inputs are like. They are mended when another input comes that is not: what

@@ -67,6 +67,11 @@ class ParquetSource(Source):
         gt=0,
         description="A file larger than so many MiB is cut at its row groups, for several workers.",
     )
+    verify_checksums: bool = Field(
+        default=True,
+        description="Compare checksums of pages, where files have them, with what is read; rows "
+        "of which they are others are set aside.",
+    )
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
 
     @model_validator(mode="after")
@@ -177,7 +182,7 @@ class ParquetSource(Source):
         """Yield the rows; a file that is not Parquet is one bad row, a damaged group its rows."""
         with storage.open(shard.path) as opened:
             try:
-                file = parquet_file(opened)
+                file = parquet_file(opened, verify_checksums=self.verify_checksums)
             except DATA_ERRORS as error:
                 rest = BadRow(damaged(error), is_rest=shard.rows in (None, 1))
                 yield from repeat(rest, 1 if shard.rows is None else shard.rows)
@@ -199,8 +204,12 @@ class ParquetSource(Source):
                     yield read if isinstance(read, BadRow) else beside(read, folders)
 
 
-def parquet_file(opened: IO[bytes]) -> pq.ParquetFile:
+def parquet_file(opened: IO[bytes], *, verify_checksums: bool = True) -> pq.ParquetFile:
     """A file of which the footer can be read.
+
+    Args:
+        opened: its content.
+        verify_checksums: whether pages that are read are compared with theirs.
 
     Raises:
         pyarrow.ArrowInvalid: it says that it has more rows than anybody counts, or fewer than none.
@@ -211,7 +220,7 @@ def parquet_file(opened: IO[bytes]) -> pq.ParquetFile:
             opened,
             pre_buffer=True,
             coerce_int96_timestamp_unit=INT96_UNIT,
-            page_checksum_verification=True,
+            page_checksum_verification=verify_checksums,
         )
     counts = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
     if min(counts, default=0) < 0 or sum(counts) > MOST_ROWS:
@@ -223,7 +232,10 @@ def damaged(error: Exception) -> DamagedParquet:
     """What Arrow says of a file's bytes, in a sentence; raises the error where storage failed."""
     is_name = isinstance(error, UnicodeDecodeError)
     said = "a name in it is not UTF-8" if is_name else " ".join(str(data_error(error)).split())
-    return DamagedParquet(f"the Parquet file is damaged, or is none: {said}")
+    problem = f"the Parquet file is damaged, or is none: {said}"
+    if "CRC checksum" in said:
+        problem += "; where its writer is known to write wrong ones, source.verify_checksums: false"
+    return DamagedParquet(problem)
 
 
 def pinned_schema(pins: dict[str, Any]) -> pa.Schema | None:
