@@ -14,6 +14,7 @@ from prefect.futures import wait
 from flows.ended_from_outside import told_as
 from flows.planning import plan_run
 from flows.server_away import await_server
+from flows.stage_tasks import run_stages
 from tasks.artifacts import shown_beside
 from tasks.attempt import Attempt
 from tasks.clusters.choose import release
@@ -26,11 +27,10 @@ from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Gap
 from tasks.publishing.rejections import COMPUTES, with_rows, words_in
 from tasks.ray_job.counts import BEFORE_CUT
-from tasks.ray_job.result import failure
 from tasks.report import report_failure, show_report
 from tasks.reporting.addresses import url_on
 from tasks.run import forget_old_word, left_to_do, next_attempt
-from tasks.stages import follow_stage, skip_stage
+from tasks.stages import skip_stage
 from tasks.timeouts import Deadline, backoff_seconds, storage_of_output, until_reachable
 from tasks.verifying.sample import SampledRun
 
@@ -264,31 +264,3 @@ def planned_anew(planned: PlannedRun) -> PlannedRun:
     if not isinstance(planned, MaterializingRun):
         return anew
     return plan_materializing_run(anew) or replace(planned, main=anew)
-
-
-def run_stages(attempt: Attempt, deadline: Deadline) -> None:
-    """A task for each stage, from its first row on, until all are done or one failed.
-
-    Raises:
-        BatchInferenceError: what the failing stage raised.
-        RunTimedOut: the run's time is up.
-    """
-    try:
-        first, *others = attempt.job.stages
-        futures = [follow_stage.submit(first, attempt)]
-        for stage in others:
-            attempt.await_stage(stage, deadline)
-            futures.append(follow_stage.submit(stage, attempt))
-        for future in futures:
-            # Unlike Prefect's `wait`, which takes the flow's own timeout_seconds for this one's.
-            future.wait(deadline.seconds_left())
-        if deadline.seconds_left() == 0:
-            raise deadline.missed()
-        for future in futures:
-            future.wait()  # else its state is asked for at the server, where it comes later
-            future.result(raise_on_failure=future.state.is_failed())
-        # A stage may be blamed whose task was done: Ray has read once more what a node has lost.
-        if attempt.last.result and (error := failure(attempt.last.result)):
-            raise error
-    finally:
-        attempt.stop()

@@ -27,6 +27,8 @@ from tasks.spec import BatchInferenceSpec
 LOOK_EVERY_SECONDS = 10.0
 WORKER_SECONDS = 60.0
 """For a worker to end what was cancelled: it looks every ten, and uses force after thirty more."""
+TIMED_OUT = "TimedOut"
+"""Prefect's name of a flow run's state whose flow has a `timeout_seconds` that is over."""
 CANCELLED_SINCE: dict[str, float] = {}
 """When this process has first seen of a flow run, which its worker is to end, that it is."""
 
@@ -93,7 +95,8 @@ def heeding_cancellation(spec: BatchInferenceSpec, flow_runs: tuple[str, ...]) -
     its own process, nor one that is said to be `Cancelled` without more ado, as by an automation:
     it would go on, and publish. A command that a worker's flow run has called outlives that. So,
     until the worker ends its process by force, does what it has called in another thread, as by
-    tasks of its own: the signal that ends it is the main thread's alone.
+    tasks of its own: the signal that ends it is the main thread's alone. So is what ends a flow
+    whose time is up, and what has awaited such a thread just leaves it.
 
     Args:
         spec: one with their output.
@@ -123,19 +126,22 @@ def heeding_cancellation(spec: BatchInferenceSpec, flow_runs: tuple[str, ...]) -
 
 
 def refuse_cancelled(flow_runs: tuple[str, ...]) -> None:
-    """Begin nothing more where somebody has cancelled the flow run, and no worker would end it.
+    """Begin nothing more where the flow run is to end, and no worker would end it.
 
     Args:
         flow_runs: as `heeding_cancellation` takes them.
 
     Raises:
-        RunStopped: somebody has.
+        RunStopped: it is.
     """
     is_cancelled = False
     with suppress(Exception), without_retries():  # the server may be away: the next look counts
         is_cancelled = are_to_end(flow_runs, in_main_thread())
     if is_cancelled:
-        raise RunStopped("somebody has cancelled the flow run; run again to go on")
+        raise RunStopped(
+            "somebody has cancelled the flow run, or the time of the flow that called it is up; "
+            "run again to go on"
+        )
 
 
 def in_main_thread() -> bool:
@@ -144,7 +150,7 @@ def in_main_thread() -> bool:
 
 
 def are_to_end(flow_runs: tuple[str, ...], is_signalled: bool) -> bool:
-    """Whether somebody has cancelled one of these flow runs, or what they are within.
+    """Whether one of these flow runs, or what they are within, was cancelled or is out of time.
 
     Args:
         flow_runs: as `heeding_cancellation` takes them.
@@ -180,7 +186,7 @@ def say_cancelled_at_exit(flow_run: str) -> None:
 
 
 def is_to_end(flow_run: str, is_here: bool, has_worker: bool) -> bool:
-    """Whether somebody has cancelled a flow run, and nobody else ends what it is at.
+    """Whether a flow run was cancelled, or is out of time, and nobody else ends what it is at.
 
     Args:
         flow_run: its id.
@@ -188,6 +194,8 @@ def is_to_end(flow_run: str, is_here: bool, has_worker: bool) -> bool:
         has_worker: whether a worker has started its process, and ends what it is at.
     """
     state = state_of(flow_run)
+    if state.name == TIMED_OUT:
+        return True
     if state.is_cancelled() and is_here:
         # Nobody would hear of that, and how it ended would be said over it.
         cancel_in_earnest(flow_run)

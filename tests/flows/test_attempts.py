@@ -25,6 +25,7 @@ from prefect.states import Cancelled, Cancelling, Running
 from flows import attempts, cancellation, lost_worker
 from flows import batch_inference as flow_runs
 from flows.batch_inference import batch_inference
+from flows.stage_tasks import run_stages
 from tasks import lineage, stages
 from tasks import publish as publishing
 from tasks.attempt import Attempt
@@ -576,7 +577,7 @@ def test_an_error_in_a_stage_that_was_done_is_not_lost(
 
     @flow(**flow_runs.OURS)
     def follow() -> None:
-        attempts.run_stages(following, Deadline(None))
+        run_stages(following, Deadline(None))
 
     with pytest.raises(InputChanged, match=r"read.*/in/a.*it changed"):
         follow()

@@ -1,0 +1,54 @@
+"""The tasks of an attempt's stages: begun one after the other, and waited for."""
+
+from threading import Event
+from typing import Any
+
+from prefect.futures import PrefectFuture
+
+from tasks.attempt import Attempt
+from tasks.ray_job.result import failure
+from tasks.stages import follow_stage
+from tasks.timeouts import Deadline
+
+WAKES_EVERY_SECONDS = 1.0
+"""Who ends a flow from within, as its `timeout_seconds` do where that is not in the main thread, is
+heard between two waits only."""
+
+
+def run_stages(attempt: Attempt, deadline: Deadline) -> None:
+    """A task for each stage, from its first row on, until all are done or one failed.
+
+    Raises:
+        BatchInferenceError: what the failing stage raised.
+        RunTimedOut: the run's time is up.
+    """
+    futures: list[PrefectFuture[Any]] = []
+    try:
+        for stage in attempt.job.stages:
+            if futures:
+                attempt.await_stage(stage, deadline)
+            futures.append(follow_stage.submit(stage, attempt))
+        for future in futures:
+            await_end(future, deadline)
+        for future in futures:
+            future.result(raise_on_failure=future.state.is_failed())
+        # A stage may be blamed whose task was done: Ray has read once more what a node has lost.
+        if attempt.last.result and (error := failure(attempt.last.result)):
+            raise error
+    finally:
+        attempt.stop()
+
+
+def await_end(future: PrefectFuture[Any], deadline: Deadline) -> None:
+    """Wait until a task has ended.
+
+    Raises:
+        RunTimedOut: the run's time is up.
+    """
+    over = Event()
+    future.add_done_callback(lambda _: over.set())
+    # Not by Prefect's `wait`, which takes the flow's own timeout_seconds for this one's.
+    while not over.wait(deadline.within(WAKES_EVERY_SECONDS)):
+        if deadline.seconds_left() == 0:
+            raise deadline.missed()
+    future.wait()  # else its state is asked for at the server, where it comes later
