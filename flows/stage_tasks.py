@@ -3,9 +3,11 @@
 from threading import Event
 from typing import Any
 
+from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
 from prefect.futures import PrefectFuture
 
 from tasks.attempt import Attempt
+from tasks.errors import Unreachable
 from tasks.ray_job.result import failure
 from tasks.stages import follow_stage
 from tasks.timeouts import Deadline
@@ -21,12 +23,13 @@ def run_stages(attempt: Attempt, deadline: Deadline) -> None:
     Raises:
         BatchInferenceError: what the failing stage raised.
         RunTimedOut: the run's time is up.
+        Unreachable: Prefect does not let a task begin.
     """
     futures: list[PrefectFuture[Any]] = []
     try:
         for stage in attempt.job.stages:
             if futures:
-                attempt.await_stage(stage, deadline)
+                attempt.await_stage(stage, deadline, lambda: refuse_unbegun(futures))
             futures.append(follow_stage.submit(stage, attempt))
         for future in futures:
             await_end(future, deadline)
@@ -35,8 +38,16 @@ def run_stages(attempt: Attempt, deadline: Deadline) -> None:
         # A stage may be blamed whose task was done: Ray has read once more what a node has lost.
         if attempt.last.result and (error := failure(attempt.last.result)):
             raise error
+    except ConcurrencySlotAcquisitionError as error:
+        raise Unreachable(f"Prefect does not let the task of a stage begin: {error}") from error
     finally:
         attempt.stop()
+
+
+def refuse_unbegun(futures: list[PrefectFuture[Any]]) -> None:
+    """Raise what has kept a task from beginning: nobody else would hear of that."""
+    for future in futures:
+        future.wait(0)
 
 
 def await_end(future: PrefectFuture[Any], deadline: Deadline) -> None:

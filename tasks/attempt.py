@@ -13,7 +13,7 @@ from tasks.job_log import JobLog
 from tasks.job_look import Look, as_stopped, lost
 from tasks.kinds.clusters import KubeRayCluster
 from tasks.ray_job.counts import STAGES
-from tasks.ray_job.follower_heartbeat import STOPPED, leave_sign
+from tasks.ray_job.follower_heartbeat import STOPPED, leave_sign, refuse_if_stopped
 from tasks.ray_job.job import LOAD_SECONDS, PIP_SECONDS, Job
 from tasks.timeouts import Deadline, Stall, storage_of_output, until_reachable
 
@@ -57,9 +57,11 @@ class Attempt:
         self.log = JobLog()
         self.starting, self.looking = threading.Lock(), threading.Lock()
         self.last, self.looked_at, self.marked_at, self.held_at = Look(), 0.0, 0.0, 0.0
-        self.begun = self.heard_at = self.answered_at = time.monotonic()
+        self.begun = self.heard_at = self.answered_at = self.heeded_at = time.monotonic()
         self.is_away = self.is_slow = False
         """Whether it was said what does not answer, or that the job does not start."""
+        self.is_asked_for = False
+        """Whether a stage's task has begun, which starts the job."""
         self.has_stalled = False
         """Whether it was given up since nothing moved: its job is not to be followed again."""
         self.followed = set[str]()
@@ -78,6 +80,7 @@ class Attempt:
         with self.starting:
             try:
                 if self.running is None:
+                    self.is_asked_for, self.is_slow, self.begun = True, False, time.monotonic()
                     self.running = until_reachable(
                         self.attach_or_start, self.unreachable_seconds, self.warn, self.stopped.wait
                     )
@@ -116,18 +119,35 @@ class Attempt:
             self.tell(f"attempt {self.job.attempt} has not started yet: {error}")
             raise
 
-    def await_stage(self, stage: str, deadline: Deadline) -> None:
+    def await_stage(
+        self, stage: str, deadline: Deadline, look: Callable[[], object] = lambda: None
+    ) -> None:
         """Wait until a stage has something to show: rows, its end, or that of the attempt.
 
+        Args:
+            stage: to be reached.
+            deadline: when the run has to be done.
+            look: raises where the tasks of the stages before it have come to nothing.
+
         Raises:
+            RunStopped: somebody has left word for a job that nobody has started yet.
             RunTimedOut: the run's time is up.
         """
         while not (self.stopped.is_set() or self.has_reached(stage)):
+            look()
+            self.heed_word()
             self.keep_hold()  # a cluster that is made for the run may take a while
             self.say_if_slow()
             if deadline.seconds_left() == 0:
                 raise deadline.missed()
             self.stopped.wait(self.poll_seconds)
+
+    def heed_word(self) -> None:
+        """See that nobody has stopped a job that no task starts yet, and which nobody looks at."""
+        if self.is_asked_for or time.monotonic() - self.heeded_at < MARK_EVERY_SECONDS:
+            return
+        self.heeded_at = time.monotonic()
+        refuse_if_stopped(self.job)
 
     def say_if_slow(self) -> None:
         """Say, once, what is waited for where the job's cluster takes long to take it."""
@@ -136,6 +156,12 @@ class Attempt:
         if self.is_away:  # which is told, and the cluster may not have been asked yet
             return
         self.is_slow = True
+        if not self.is_asked_for:
+            self.warn(
+                f"attempt {self.job.attempt} has not started yet: Prefect lets no task of its "
+                "stages begin, as below a limit on tasks of a tag that the flow was called with"
+            )
+            return
         cluster = self.job.spec.cluster
         most = ""
         if isinstance(cluster, KubeRayCluster):

@@ -1,6 +1,7 @@
 """Following an attempt: signs are left in time, and silence is borne for a time."""
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -20,6 +21,8 @@ from tasks.protocol.storage import open_storage
 from tasks.ray_job.result import failure
 from tasks.timeouts import Deadline
 from tests.flows.conftest import spec_of
+
+CLUSTER = "it waits for its cluster to take the job"
 
 
 @dataclass
@@ -354,8 +357,17 @@ def test_a_storage_that_is_away_when_a_job_is_to_start_is_waited_for(
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
-        ("inline", "(cluster.kind inline)"),
-        ("kuberay", "(cluster.kind kuberay, which is made for the run: cluster.ready_seconds 900)"),
+        ("inline", f"{CLUSTER} (cluster.kind inline)"),
+        (
+            "kuberay",
+            f"{CLUSTER} (cluster.kind kuberay, which is made for the run: "
+            "cluster.ready_seconds 900)",
+        ),
+        (
+            "",
+            "Prefect lets no task of its stages begin, as below a limit on tasks of a tag that the "
+            "flow was called with",
+        ),
     ],
 )
 def test_what_a_job_waits_for_that_does_not_start_is_told(
@@ -364,7 +376,8 @@ def test_what_a_job_waits_for_that_does_not_start_is_told(
     """Once, after a while; a cluster that is made for a run takes minutes."""
     clock = Signs()
     monkeypatch.setattr(attempt, "time", clock)
-    job: Any = SimpleNamespace(spec=spec_of(tmp_path, cluster={"kind": kind}), attempt=2)
+    spec = spec_of(tmp_path, cluster={"kind": kind or "inline"})
+    job: Any = SimpleNamespace(spec=spec, attempt=2, storage=clock, stopped_file="stopped")
     said: list[tuple[float, str]] = []
     following = Attempt(job, SimpleNamespace(), warn=lambda line: said.append((clock.now, line)))
 
@@ -372,13 +385,20 @@ def test_what_a_job_waits_for_that_does_not_start_is_told(
         clock.now += seconds
 
     over: Any = SimpleNamespace(is_set=lambda: clock.now > 1_300.0, wait=wait)
-    following.stopped = over
+    following.stopped, following.is_asked_for = over, bool(kind)
     following.await_stage("infer", Deadline(None))
     ((at, line),) = said
     assert 1_030.0 <= at <= 1_031.0
-    assert line == (
-        f"attempt 2 has not started yet: it waits for its cluster to take the job {told}"
-    )
+    assert line == f"attempt 2 has not started yet: {told}"
+
+
+def test_word_for_a_job_that_no_task_may_start_yet_is_heeded(tmp_path: Path) -> None:
+    """Nobody looks at it: below a limit of Prefect's the tasks may wait for hours."""
+    following, _ = following_on_disk(tmp_path)
+    following.running, following.heeded_at = None, -math.inf
+    Path(following.job.stopped_file).touch()
+    with pytest.raises(RunStopped, match="somebody stopped the job"):
+        following.await_stage("infer", Deadline(None))
 
 
 def test_no_sign_is_left_of_a_run_that_is_over(tmp_path: Path) -> None:
