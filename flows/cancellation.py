@@ -12,6 +12,7 @@ from threading import Event, Lock, Thread, current_thread, main_thread
 from uuid import UUID
 
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import State, StateDetails
 from prefect.context import FlowRunContext
 from prefect.settings import PREFECT_API_URL
 from prefect.states import Cancelling
@@ -219,6 +220,13 @@ def is_left_by_worker(flow_run: str) -> bool:
 
 
 def cancel_in_earnest(flow_run: str) -> None:
-    """Say that a flow run is to end, of which somebody has said that it has."""
+    """Say that a flow run is to end, of which somebody has said that it has.
+
+    Prefect keeps no lease of what is said by force: a place below its deployment's limit would be
+    given back once the run has ended, and from under the next run once the lease has.
+    """
+    lease = state_of(flow_run).state_details.deployment_concurrency_lease_id
+    details = StateDetails(deployment_concurrency_lease_id=lease)
+    to_end: State[None] = Cancelling(state_details=details)
     with get_client(sync_client=True) as client:
-        client.set_flow_run_state(UUID(flow_run), Cancelling(), force=True)
+        client.set_flow_run_state(UUID(flow_run), to_end, force=True)
