@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.ledgers import ledger_of
+from tasks.protocol.asked_at_once import fetched
 from tasks.publishing.output_rows import OutputFile, OutputReader
 from tasks.ray_job.job import output_of
 from tasks.ray_job.writing import QUARANTINE
@@ -54,7 +55,10 @@ def in_order(rows: pa.Table) -> pa.Table:
 def rows_set_aside(spec: BatchInferenceSpec) -> list[dict[str, Any]]:
     """Rows in the quarantine with their reasons, by source and row."""
     storage, output = output_of(spec)
-    files = ledger_of(spec).look().quarantine.values()
-    tables = [QUARANTINE.decode(storage.read(file.target(output))) for file in files]
-    rows = [row for table in tables for row in table.to_pylist()]
+    paths = [file.target(output) for file in ledger_of(spec).look().quarantine.values()]
+    rows = [
+        row
+        for content in fetched(storage.read, paths)
+        for row in QUARANTINE.decode(content).to_pylist()
+    ]
     return sorted(rows, key=lambda row: (row["source"], row["row"]))

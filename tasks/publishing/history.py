@@ -2,14 +2,16 @@
 
 import json
 import logging
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec
 from tasks.plan import PlannedRun
+from tasks.protocol.asked_at_once import fetched
 from tasks.protocol.ids import ROW_BITS, IdRuns, Ids, row_of
+from tasks.protocol.ledger import Snapshot
 from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.read_back import decoded
 from tasks.protocol.rewriting import AmendRows, read_published
@@ -19,7 +21,10 @@ logger = logging.getLogger(__name__)
 
 REASON = ["stage", "error_type", "error_message"]
 WORDS = ["run_id", *REASON]
+SAID = {*WORDS, "history"}
+"""Columns that are read: the rows themselves may be large."""
 Words = list[dict[str, Any]]
+Lines = list[dict[str, Any]]
 
 
 def with_history(planned: PlannedRun) -> AmendRows:
@@ -43,31 +48,39 @@ def with_history(planned: PlannedRun) -> AmendRows:
 def said_before(planned: PlannedRun) -> dict[int, Words]:
     """What the quarantine says of each row that the redrive does, by its id in the redrive.
 
-    What others have damaged or removed says nothing more, which is logged: the rows are not lost.
-
     Raises:
         FileNotFoundError: somebody has published meanwhile, and by that moved or removed a file.
     """
     new_ids, seen = ids_in_redrive(planned), planned.ledger.look()
+    files = [file for file in seen.quarantine.values() if file.run_id in new_ids]
     said = {}
-    for file in seen.quarantine.values():
-        if file.run_id not in new_ids:
-            continue
-        try:
-            lines = lines_of(planned, file)
-        except (FileNotFoundError, InvalidSpec) as error:
-            if planned.ledger.look().version != seen.version:
-                raise
-            logger.warning("what was said before of rows set aside again is lost: %s", error)
-            continue
-        for old_id, line in zip(file.ids.ids().tolist(), lines, strict=True):
+    # Of a year of nights there may be a file of each.
+    for file, lines in zip(files, fetched(partial(lines_left, planned, seen), files), strict=True):
+        for old_id, line in zip(file.ids.ids().tolist(), lines or (), strict=lines is not None):
             new_id = new_ids[file.run_id].get(old_id)
             if new_id is not None:
                 said[new_id] = words_of(line)
     return said
 
 
-def lines_of(planned: PlannedRun, file: LedgerFile) -> list[dict[str, Any]]:
+def lines_left(planned: PlannedRun, seen: Snapshot, file: LedgerFile) -> Lines | None:
+    """What a quarantine file says of its rows; None where others have damaged or removed it.
+
+    That is logged: the rows are not lost.
+
+    Raises:
+        FileNotFoundError: somebody has published since the ledger was looked at.
+    """
+    try:
+        return lines_of(planned, file)
+    except (FileNotFoundError, InvalidSpec) as error:
+        if planned.ledger.look().version != seen.version:
+            raise
+        logger.warning("what was said before of rows set aside again is lost: %s", error)
+        return None
+
+
+def lines_of(planned: PlannedRun, file: LedgerFile) -> Lines:
     """What a quarantine file says of its rows.
 
     Raises:
@@ -75,8 +88,9 @@ def lines_of(planned: PlannedRun, file: LedgerFile) -> list[dict[str, Any]]:
         InvalidSpec: it is not as it was published.
     """
 
-    def lines(content: bytes) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = QUARANTINE.decode(content).to_pylist()
+    def lines(content: bytes) -> Lines:
+        rows = QUARANTINE.decode(content)
+        found: Lines = rows.select(SAID.intersection(rows.column_names)).to_pylist()
         if len(found) != file.rows:
             raise ValueError(f"it has {len(found)} rows, and {file.rows} were published")
         return found

@@ -1,0 +1,60 @@
+"""What nights leave, a year of them too: a store is asked for it side by side, or not at all.
+
+One by one, at a store's pace, each file takes as long as all of them together.
+"""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tasks.plan import make_plan
+from tasks.publish import publish_planned
+from tasks.published import rows_set_aside
+from tasks.run_options import RunOptions
+from tasks.spec import BatchInferenceSpec
+from tests.in_pairs import in_pairs
+from tests.reporting import classify_spec, run_attempt, run_spec
+
+NIGHTS = 4
+EACH = 10
+BAD = [EACH * night for night in range(NIGHTS)]
+
+
+def add_night(folder: Path, night: int) -> None:
+    """Another input."""
+    (folder / "in").mkdir(exist_ok=True)
+    ids = pa.table({"id": [*range(EACH * night, EACH * night + EACH)]})
+    pq.write_table(ids, folder / "in" / f"{night}.parquet")
+
+
+@pytest.fixture
+def with_rows_aside(tmp_path: Path) -> BatchInferenceSpec:
+    """Of each night a row is set aside."""
+    spec: BatchInferenceSpec = classify_spec(tmp_path, {"bad": BAD})
+    for night in range(NIGHTS):
+        add_night(tmp_path, night)
+        run_spec(spec)
+    return spec
+
+
+def test_rows_set_aside_are_read_at_once(
+    with_rows_aside: BatchInferenceSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = in_pairs(monkeypatch, "read", lambda path: "/quarantine/" in path)
+    assert [row["row"] for row in rows_set_aside(with_rows_aside)] == [0] * NIGHTS
+    assert len(asked) == NIGHTS
+
+
+def test_a_redrive_reads_at_once_what_was_said_of_its_rows(
+    with_rows_aside: BatchInferenceSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = with_rows_aside.with_part("errors", max_rejected_fraction=1.0)
+    planned = make_plan(spec, RunOptions(redrive=True))
+    run_attempt(planned)
+    with monkeypatch.context() as patch:
+        asked = in_pairs(patch, "read", lambda path: "/quarantine/" in path)
+        publish_planned(planned)
+    assert len(asked) == NIGHTS
+    assert all(row["history"] for row in rows_set_aside(spec))
