@@ -58,3 +58,15 @@ def test_a_redrive_reads_at_once_what_was_said_of_its_rows(
         publish_planned(planned)
     assert len(asked) == NIGHTS
     assert all(row["history"] for row in rows_set_aside(spec))
+
+
+def test_files_of_a_night_are_moved_in_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a few too, each of which takes three of a store's answers."""
+    add_night(tmp_path, 0)
+    planned = make_plan(classify_spec(tmp_path, {"bad": BAD}))
+    run_attempt(planned)
+    moved = in_pairs(monkeypatch, "move", lambda path: "/staging/" in path)
+    publish_planned(planned)
+    assert len(moved) == 2

@@ -17,6 +17,8 @@ from tasks.protocol.storage import Storage
 from tasks.protocol.table import Table, TableChange, change_for, commit_to_table
 
 MOVERS = 16
+AT_ONCE_FROM = 2
+"""Files: each takes three answers of a store."""
 
 
 def apply(storage: Storage, ledger: Ledger, output: OutputFolder, seen: Snapshot) -> None:
@@ -199,9 +201,9 @@ def no_longer_published(
 
 
 def together(function: Callable, items: Iterable) -> None:
-    """Call a function for each item; on many threads where there are many."""
+    """Call a function for each item, many at a time."""
     items = list(items)
-    if len(items) < MOVERS:
+    if len(items) < AT_ONCE_FROM:
         for item in items:
             function(item)
         return

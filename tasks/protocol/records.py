@@ -25,6 +25,8 @@ from tasks.protocol.shard_ends import EndRuns
 from tasks.protocol.storage import Storage, paths_in
 
 READERS = 32
+AT_ONCE_FROM = 2
+"""Records: each takes a store's answer, and a run asks for all of its own some five times."""
 READ_AHEAD = 1024
 RECORD_ANEW = (
     "Put it back from a copy; or, of a run that is not published, delete it and run again, which "
@@ -155,7 +157,7 @@ def load_records(storage: Storage, run: RunFolder) -> list[Record]:
         InvalidSpec: one is damaged.
     """
     paths = paths_in(storage, run.records, ".json")
-    if len(paths) < READERS:
+    if len(paths) < AT_ONCE_FROM:
         return [read_back(storage, path, from_json, RECORD_ANEW) for path in paths]
     with ThreadPoolExecutor(READERS) as pool:
         chunks = (paths[at : at + READ_AHEAD] for at in range(0, len(paths), READ_AHEAD))

@@ -1,6 +1,7 @@
 """Records: files first, then what names them; JSON there and back."""
 
 import json
+from threading import Barrier
 
 import numpy as np
 import pyarrow as pa
@@ -108,6 +109,27 @@ def test_many_records_are_read_in_order() -> None:
     storage = SimStorage(Calm())
     made = [Record(f"{number:03d}", "plan", "s") for number in range(READERS * 2)]
     for record in reversed(made):
+        storage.write(f"{RUN.records}/{record.name}.json", to_json(record))
+    assert load_records(storage, RUN) == made
+
+
+class Slow(SimStorage):
+    """Each who reads waits for another."""
+
+    def __init__(self) -> None:
+        super().__init__(Calm())
+        self.both = Barrier(2, timeout=30)
+
+    def read(self, path: str) -> bytes:
+        self.both.wait()
+        return super().read(path)
+
+
+def test_a_few_records_are_read_at_once() -> None:
+    """As many as a night of some thousand rows has, which asks for them five times."""
+    storage = Slow()
+    made = [Record(f"{number:03d}", "plan", "s") for number in range(4)]
+    for record in made:
         storage.write(f"{RUN.records}/{record.name}.json", to_json(record))
     assert load_records(storage, RUN) == made
 

@@ -172,8 +172,7 @@ class World:
         ours = [
             *((module, "uuid", names) for module in (records, rewriting, redriving)),
             (records, "time", time),
-            (records, "READERS", NEVER),
-            (applying, "MOVERS", NEVER),
+            *((module, "AT_ONCE_FROM", NEVER) for module in (records, applying)),
             (records, "from_json", record_from_json),
             (plan_file, "plan_to_bytes", plan_to_bytes),
             (plan_file, "plan_from_bytes", plan_from_bytes),
