@@ -9,12 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tasks.materializing_run import plan_materializing_run
 from tasks.plan import make_plan
 from tasks.publish import publish_planned
-from tasks.published import rows_set_aside
+from tasks.published import published_rows, rows_set_aside
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
 from tests.in_pairs import in_pairs
+from tests.noted_calls import noted_calls
 from tests.reporting import classify_spec, run_attempt, run_spec
 
 NIGHTS = 4
@@ -70,3 +72,31 @@ def test_files_of_a_night_are_moved_in_at_once(
     moved = in_pairs(monkeypatch, "move", lambda path: "/staging/" in path)
     publish_planned(planned)
     assert len(moved) == 2
+
+
+def run_cut(folder: Path, night: int) -> BatchInferenceSpec:
+    """A run of another input, in two jobs."""
+    add_night(folder, night)
+    spec: BatchInferenceSpec = classify_spec(folder, stages={"preprocess": {"materialize": True}})
+    planned = make_plan(spec)
+    first = plan_materializing_run(planned)
+    assert first
+    run_attempt(first)
+    run_attempt(planned)
+    publish_planned(planned)
+    return spec
+
+
+def test_what_other_nights_have_kept_is_looked_at_once_and_all_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether one has kept the night's rows no name tells; its own job's are known."""
+    for night in range(2):
+        run_cut(tmp_path, night)
+    kept = [str(each) for each in (tmp_path / "out.state/prepared").glob("*.state/runs/*")]
+    asked = in_pairs(monkeypatch, "stat", lambda path: path.rpartition("/")[0] in kept)
+    read = noted_calls(monkeypatch, "read")
+    spec = run_cut(tmp_path, 2)
+    plans = [path for path in read if any(path.startswith(f"{run}/plans/") for run in kept)]
+    assert (len(kept), len(asked), len(plans)) == (2, 2, 2)
+    assert sorted(published_rows(spec)["id"].to_pylist()) == [*range(3 * EACH)]
