@@ -15,7 +15,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from tasks.errors import InvalidSpec, StaleLedger
 from tasks.protocol.client_errors import number_of, plain
 from tasks.protocol.delta_log import damaged_entry, lost_entry, settle, settle_files
-from tasks.protocol.delta_options import delta_options, delta_url
+from tasks.protocol.delta_options import OF_STORES, delta_options, delta_url
 from tasks.protocol.ledger import Entry, Snapshot
 from tasks.protocol.ledger_lines import LINE_SCHEMA
 from tasks.protocol.read_back import decoded
@@ -24,10 +24,6 @@ APP = "prefect-ray-data"
 MERGED = 64
 READERS = 8
 """Files of the ledger that are fetched at once."""
-OF_STORES = {"delta.checkpointInterval": "10"}
-"""Each look asks a store twice for each entry since the last checkpoint, and a run looks ten times:
-by deltalake's own interval that is up to two thousand requests. A disk, which may lose a checkpoint
-to a power cut, has no use for more of them."""
 KEPT_BYTES = 64 << 20
 KEPT: dict[tuple[str, str, int], Snapshot] = {}
 """The ledger that this process has read last, unless it is large: a run looks ten times, and finds

@@ -24,6 +24,11 @@ OTHERS = {
     "gs": google_options,
 }
 """Stores besides S3, by the scheme of their URLs."""
+OF_STORES = {"delta.checkpointInterval": "10"}
+"""Properties of a log in an object store. Each look asks for each entry since the last checkpoint
+twice, and a run looks at the ledger ten times, and as often at a table that it publishes into: by
+deltalake's own interval, a hundred, that is up to two thousand requests each. A disk, which may
+lose a checkpoint to a power cut, has no use for more of them."""
 
 
 def delta_options(url: str, storage_options: dict[str, Any]) -> dict[str, str]:

@@ -21,7 +21,7 @@ from tasks.kinds.tables.footers import once, statistics
 from tasks.kinds.tables.types import plain_schema
 from tasks.protocol.client_errors import plain
 from tasks.protocol.delta_log import settle
-from tasks.protocol.delta_options import delta_options, delta_url
+from tasks.protocol.delta_options import OF_STORES, delta_options, delta_url
 from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.storage import FsspecStorage
 from tasks.protocol.table import VERSIONS_LOOKED_BACK, TableChange, TableState
@@ -174,6 +174,7 @@ class DeltaOutput:
                 delta_schema(change.schema),
                 mode="error",
                 partition_by=list(self.partition_by),
+                configuration={} if self.storage.is_local else OF_STORES,
                 storage_options=delta_options(self.url, self.storage_options),
                 commit_properties=once,
             )
