@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 
 from tasks.errors import UserCodeBroke
-from tasks.kinds.user_values import column_from_user, in_own_memory, needs_own_way
+from tasks.kinds.user_values import column_from_user, in_own_memory, needs_own_way, with_room
 from tasks.protocol.batch import ROW
 from tasks.protocol.ids import Ids, are_in, distinct, have_no_gap, starts
 
@@ -124,7 +124,10 @@ def from_frame(frame: pd.DataFrame, untouched: Mapping[str, pa.ChunkedArray]) ->
     plain = [name for name in left if not needs_own_way(frame[name])]
     # Of a frame that the code keeps, Arrow would take the memory as it is.
     rows = pa.Table.from_pandas(frame[plain].copy(), preserve_index=False)
-    arrays = {**untouched, **dict(zip(map(str, plain), rows.columns, strict=True))}
+    arrays = {**untouched}
+    for name, column in zip(plain, rows.columns, strict=True):
+        is_of_python = pd.api.types.is_object_dtype(frame[name].dtype)
+        arrays[str(name)] = with_room(column) if is_of_python else column
     for name in set(left) - set(plain):
         arrays[str(name)] = column_from_user(name, frame[name])
     return pa.table({str(name): arrays[str(name)] for name in frame.columns})

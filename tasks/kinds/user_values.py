@@ -17,6 +17,10 @@ from tasks.protocol.batch import ROW
 
 NO_COLUMN = (str, bytes, bytearray, Mapping, set, frozenset)
 """What has several values, and none for each row."""
+DIGITS_BEFORE_POINT = 18
+"""Of decimals that code makes, at least: some of 20 places still fit beside."""
+MOST_DIGITS = 38
+"""Of decimals that all readers know."""
 OF_NO_TYPE = re.compile(r"with type (\S+): did not recognize Python value type")
 
 
@@ -35,10 +39,31 @@ def column_from_user(name: object, values: Any) -> pa.Array:
             "in the rows' order, as in a list"
         )
     try:
-        return array_from(values)
+        return with_room(array_from(values))
     except (TypeError, ValueError, OverflowError, pa.ArrowException) as error:
         kind = UserCodeBroke if name == ROW else TypeError  # ids are none of the data's doing
         raise kind(f"column {name!r} has no Arrow type: {reason(error)}") from error
+
+
+def with_room(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Values with room for larger decimals, at any depth.
+
+    Arrow takes as many digits as the largest of a batch has, and a type is for all nights to come.
+    """
+    kind = roomy(array.type)
+    return array if kind == array.type else array.cast(kind)
+
+
+def roomy(kind: pa.DataType) -> pa.DataType:
+    """A type of Arrow's choice, with room for larger decimals."""
+    if pa.types.is_decimal128(kind):
+        wanted = max(kind.precision, kind.scale + DIGITS_BEFORE_POINT)
+        return pa.decimal128(min(wanted, MOST_DIGITS), kind.scale)
+    if pa.types.is_list(kind):
+        return pa.list_(roomy(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(each.name, roomy(each.type)) for each in kind])
+    return kind
 
 
 def reason(error: Exception) -> str:

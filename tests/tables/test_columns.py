@@ -150,6 +150,13 @@ def test_lists_whose_items_must_be_there_get_no_list_without_one(
     assert rows_in(bench) == rows_of({"a": "v1"})
 
 
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_a_value_that_a_table_cannot_hold_is_told_by_its_column(open_bench: OpenBench) -> None:
+    bench, times = open_bench(), pa.array([1, None, 3], pa.timestamp("ns"))
+    with pytest.raises(SchemaMismatch, match=r"a value: column 'at': .*lose data.*in a step"):
+        bench.run("k1", {"a": "v1"}, extra={"at": times})
+
+
 def test_a_run_that_began_before_a_column_came_takes_none_away(open_bench: OpenBench) -> None:
     bench = open_bench(evolve_schema=True)
     early = bench.prepare("k1", {"a": "v1"})

@@ -12,6 +12,7 @@ from tasks.kinds.hive import folder_values
 from tasks.kinds.sinks.parquet import ParquetSink
 from tasks.kinds.sinks.sink import Sink
 from tasks.kinds.tables.types import (
+    as_held,
     as_narrow,
     as_strict,
     check_fit,
@@ -227,9 +228,12 @@ class ParquetTableSink(TableSink, ParquetSink):
         there = self.known_columns()
         try:
             stored = as_narrow(plain_schema(rows.schema), rows.schema, there)
-            return super().encode(rows.cast(as_strict(stored, there)))
+            return super().encode(as_held(rows, as_strict(stored, there)))
         except (ValueError, pa.ArrowNotImplementedError) as error:
-            raise SchemaMismatch(f"a {self.kind} table cannot hold a value: {error}") from error
+            raise SchemaMismatch(
+                f"{self.kind}'s tables cannot hold a value: {error}; convert it in a step, or "
+                "leave the column out with sink.keep_columns"
+            ) from error
 
     def select(self, data: bytes, names: list[str], schema: pa.Schema) -> pa.Table:
         """Some columns of such a file, in the run's types."""

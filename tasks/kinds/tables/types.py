@@ -239,6 +239,22 @@ def as_narrow(stored: pa.Schema, given: pa.Schema, there: pa.Schema) -> pa.Schem
     return pa.schema([each.with_type(narrow.get(each.name, each.type)) for each in stored])
 
 
+def as_held(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
+    """Rows in a table's types.
+
+    Raises:
+        pyarrow.ArrowInvalid: a value has no place in its column's; names the column.
+    """
+    held: list[pa.ChunkedArray] = []
+    for at, each in enumerate(wanted):
+        given = pa.table([rows.column(at)], pa.schema([rows.schema.field(at)]))
+        try:
+            held += given.cast(pa.schema([each])).columns
+        except (ValueError, pa.ArrowNotImplementedError) as error:
+            raise pa.ArrowInvalid(f"column {each.name!r}: {error}") from error
+    return pa.table(held, schema=wanted)
+
+
 def as_strict(schema: pa.Schema, there: pa.Schema) -> pa.Schema:
     """A schema whose values must be there wherever a table's must, within lists and structs too."""
     known = {each.name: each for each in there}
