@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
@@ -11,6 +10,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from flows.console import escape, say
 from tasks.attempt import FOLLOWED
 from tasks.errors import BatchInferenceError
+from tasks.job_look import Look
 from tasks.ray_job.counts import AFTER_CUT, BEFORE_CUT, STAGES
 from tasks.stages import summary
 
@@ -32,8 +32,8 @@ def live_progress(console: Console) -> Iterator[None]:
         thread.join()
 
 
-def stages_now() -> dict[str, Any]:
-    """Counts of the attempt followed last, and of the job before it where a run is cut."""
+def stages_now() -> dict[str, Look]:
+    """What tells of each stage: the attempt followed last, or of a run in two jobs the other."""
     if not FOLLOWED:
         return {}
     last = FOLLOWED[-1]
@@ -42,7 +42,7 @@ def stages_now() -> dict[str, Any]:
     with suppress(BatchInferenceError):  # the run itself says what is away, and may wait for it
         last.look()
     looks.append((last.job.stages, last.last))
-    return {stage: look.stage(stage) for stages, look in looks if look.progress for stage in stages}
+    return {stage: look for stages, look in looks if look.progress for stage in stages}
 
 
 def queued_for() -> str | None:
@@ -72,18 +72,20 @@ def draw(bars: Progress, ids: dict[str, TaskID]) -> None:
         first = FOLLOWED[-1].job.stages[0]
         bars.update(ids[first], summary=escape(f"waits for {awaited}"))
         return
-    for stage, counts in now.items():
+    for stage, look in now.items():
+        counts = look.stage(stage)
         done = counts["state"] == "done"
         total = counts["rows"] or 1 if done else counts["total"]
         completed = total if done else counts["rows"]
-        bars.update(ids[stage], total=total, completed=completed, summary=summary(counts))
+        words = escape(summary(look, stage))
+        bars.update(ids[stage], total=total, completed=completed, summary=words)
 
 
 def show_lines(console: Console, ended: threading.Event) -> None:
     """All stages in one line, every few seconds."""
     while not ended.wait(LINE_EVERY_SECONDS):
         stages, awaited = stages_now(), queued_for()
-        line = " | ".join(f"{stage}: {summary(counts)}" for stage, counts in stages.items())
+        line = " | ".join(f"{stage}: {summary(look, stage)}" for stage, look in stages.items())
         if awaited:
             line = f"the job waits for {awaited}"
         if line:

@@ -15,7 +15,7 @@ from tasks.artifacts import artifact_key, show_link, shown_beside
 from tasks.attempt import Attempt
 from tasks.counted import counted
 from tasks.job_look import Look
-from tasks.ray_job.counts import nearest
+from tasks.ray_job.counts import STAGES, nearest
 from tasks.ray_job.result import failure
 from tasks.reporting.numbers import write_number
 from tasks.timeouts import stuck_stage
@@ -140,7 +140,7 @@ class StageArtifact:
         if not counts or not (now or self.is_due()):
             return
         self.shown = time.monotonic()
-        self.summary = f"waits for {look.queued_for}" if look.queued_for else summary(counts)
+        self.summary = summary(look, self.stage)
         percent = 100.0 if counts["state"] == "done" else share_done(counts) * 100
         self.send(percent, LAST_UPDATE_SECONDS if now else 0.0)
 
@@ -178,10 +178,24 @@ def share_done(counts: dict[str, Any]) -> float:
     return min(0.99, counts["rows"] / counts["total"]) if counts["total"] else 0.0
 
 
-def summary(counts: dict[str, Any]) -> str:
+def summary(look: Look, stage: str) -> str:
     """A stage in one line."""
-    if not counts["started"]:
-        return "nothing to do" if counts["state"] == "done" else "waiting"
+    counts, progress = look.stage(stage), look.progress
+    if not progress or look.queued_for:
+        return f"waits for {look.queued_for}" if look.queued_for else "waiting"
+    if counts["started"]:
+        return moved(counts)
+    if counts["state"] == "done":
+        return "nothing to do"
+    if stage == STAGES[0] or stage != stuck_stage(progress):
+        return "waiting"
+    # A model may take half a minute for the first rows, and nobody is to take it for stuck.
+    waits_for = progress["waits_for"]
+    return f"waits for {waits_for}" if waits_for else "at work on its first rows"
+
+
+def moved(counts: dict[str, Any]) -> str:
+    """Rows that a stage has moved, how fast, and how long it goes on."""
     seconds = max(counts["updated"] - counts["started"], 1e-3)
     rate = counts["rows"] / seconds
     parts = [counted(counts["rows"], "row"), f"{write_number(rate)} rows/s"]

@@ -64,6 +64,27 @@ def progress(**states: str) -> dict[str, Any]:
     return {"state": "running", "works_at": None, "waits_for": "a replica", "stages": each}
 
 
+@pytest.mark.parametrize(
+    ("waits_for", "infer"),
+    [
+        (None, "at work on its first rows"),
+        ("1 replica of infer to load the model", "waits for 1 replica of infer to load the model"),
+    ],
+)
+def test_a_stage_whose_first_rows_take_long_does_not_look_stuck(
+    waits_for: str | None, infer: str
+) -> None:
+    said = progress(infer="waiting", write="waiting") | {"waits_for": waits_for}
+    for stage in STAGES[2:]:
+        said["stages"][stage] |= {"rows": 0, "parents": 0, "started": None, "updated": None}
+    told = {stage: stages.summary(Look(said), stage) for stage in STAGES[1:]}
+    assert told == {"preprocess": "10 rows, 10 rows/s", "infer": infer, "write": "waiting"}
+    unread = progress(**dict.fromkeys(STAGES, "waiting"))
+    for counts in unread["stages"].values():
+        counts |= {"rows": 0, "parents": 0, "started": None}
+    assert {stages.summary(Look(unread), stage) for stage in STAGES} == {"waiting"}
+
+
 def test_a_stall_of_a_stage_whose_task_is_done_is_raised_all_the_same(tmp_path: Path) -> None:
     """A node is lost, and what it held is predicted once more."""
     running: Any = SimpleNamespace(where="there", stop=lambda: None)

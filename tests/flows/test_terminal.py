@@ -29,7 +29,7 @@ from tasks.job_look import Look
 from tasks.plan import make_plan
 from tasks.ray_job.counts import STAGES
 from tasks.run import left_to_do, next_attempt
-from tasks.stages import summary
+from tasks.stages import moved
 from tests.flows.conftest import spec_of
 from tests.flows.jobs_cluster import await_that
 from tests.flows.test_attempts import dies_once
@@ -231,7 +231,7 @@ def test_lines_elsewhere(
 )
 def test_a_slow_stage_has_a_speed(rows: int, seconds: float, said: str) -> None:
     counts = {"rows": rows, "rejected": 0, "state": "done", "total": rows}
-    assert summary({**counts, "started": 100.0, "updated": 100.0 + seconds}) == said
+    assert moved({**counts, "started": 100.0, "updated": 100.0 + seconds}) == said
 
 
 def lines_said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
