@@ -22,6 +22,7 @@ from tests.kinds.test_onnx import digits_model
 from tests.kinds.tiny_clip import save_clip
 from tests.kinds.tiny_detectors import save_detr
 from tests.kinds.tiny_entities import save_ner
+from tests.kinds.tiny_listeners import LISTENERS
 from tests.kinds.tiny_models import (
     images,
     png,
@@ -32,6 +33,7 @@ from tests.kinds.tiny_models import (
     save_nli,
     texts,
 )
+from tests.kinds.tiny_speech import sounds
 
 LISTS = st.lists(st.one_of(st.none(), st.integers(-9, 9)), min_size=1, max_size=9)
 OUTPUTS = ["predicted_label", "predicted_score", "embedding", "generated_text", "prediction"]
@@ -47,6 +49,7 @@ OUTPUTS += ["boxes", "labels", "scores", "entities"]
         (save_clip, "zero-shot-image-classification", {"candidate_labels": ["a", "b"]}, {}),
         (save_bert, "feature-extraction", {"normalize": True}, {"width": 32}),
         (save_ner, "token-classification", {}, {}),
+        (LISTENERS["wav2vec2"], "audio-classification", {"top_k": 2}, {"labels": [*"abc"]}),
         (save_gpt2, "text-generation", {"max_new_tokens": 4, "max_length": 60}, {}),
         (save_detr, "object-detection", {"threshold": 0.0, "max_detections": 2}, {}),
     ],
@@ -56,7 +59,8 @@ def test_the_columns_are_those_of_the_real_model(
 ) -> None:
     save(tmp_path)
     column = READ[task]
-    rows = rows_of(column, [png(each) for each in images(5)] if column == "image" else texts(5))
+    given = {"image": [*map(png, images(5))], "audio": [each.tolist() for each in sounds(5)]}
+    rows = rows_of(column, given.get(column, texts(5)))
     real = predicted(tmp_path, task, rows, **options)
     model = HuggingFaceModel.model_validate(
         {"task": task, "name_or_path": "nobody/nothing", "options": options}

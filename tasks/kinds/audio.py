@@ -54,9 +54,7 @@ def decode_audio_column(column: pa.ChunkedArray, sampling_rate: int) -> pa.Array
     for value in column:
         sound = decode_audio(value.as_py(), sampling_rate) if value.is_valid else None
         size += 0 if sound is None else sound.nbytes
-        if sounds and size > MAX_DECODED_BYTES:
-            these = f"{len(sounds) + 1} of {len(column)} sounds"
-            raise MemoryError(f"{these} take {size:,} bytes; at most {MAX_DECODED_BYTES:,} do")
+        refuse_too_many(len(sounds) + 1, len(column), size)
         sounds.append(sound)
     lengths = [0 if sound is None else len(sound) for sound in sounds]
     present = [sound for sound in sounds if sound is not None]
@@ -64,6 +62,22 @@ def decode_audio_column(column: pa.ChunkedArray, sampling_rate: int) -> pa.Array
     offsets = pa.array(np.append(0, np.cumsum(lengths)), pa.int32())
     missing = pa.array([sound is None for sound in sounds], pa.bool_())
     return pa.ListArray.from_arrays(offsets, pa.array(flat), mask=missing)
+
+
+def refuse_too_many(these: int, of: int, size: int) -> None:
+    """See that sounds are not too much together; each by itself has been looked at.
+
+    Args:
+        these: how many they are.
+        of: sounds that there are in all.
+        size: bytes of these.
+
+    Raises:
+        MemoryError: they are; fewer at a time may fit.
+    """
+    if these > 1 and size > MAX_DECODED_BYTES:
+        given = f"{these} of {of} sounds take {size:,} bytes"
+        raise MemoryError(f"{given}; at most {MAX_DECODED_BYTES:,} do")
 
 
 def decode_audio(data: bytes, sampling_rate: int) -> Samples:

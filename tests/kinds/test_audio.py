@@ -11,7 +11,7 @@ from tasks.kinds import audio
 from tasks.kinds.audio import audio_field, decode_audio, decode_audio_column, seconds_of
 from tasks.kinds.columns import to_numpy, to_pandas
 from tasks.kinds.media import decode_media_columns
-from tasks.kinds.models.hf.speech import samples_of
+from tasks.kinds.models.hf.samples import samples_of
 from tests.kinds.sounds import encoded, tone
 
 RATE = 16_000

@@ -29,6 +29,7 @@ LACKING: list[tuple[str, dict[str, Any], str, str]] = [
     ("source", {"kind": "iceberg", "path": "sales.orders"}, "pyiceberg", "iceberg"),
     ("source", {"kind": "lance", **FILE}, "lance", "lance"),
     ("model", SPEECH, "av", "audio"),
+    ("model", {**SPEECH, "task": "audio-classification"}, "av", "audio"),
     ("model", {**TEXTS, "runtime": "openvino"}, "openvino", "openvino"),
     ("model", {**TEXTS, "runtime": "onnx"}, "onnx", "onnx-runtime"),
     ("model", {**TEXTS, "runtime": "onnx"}, "onnxscript", "onnx-runtime"),

@@ -15,6 +15,7 @@ from tasks.kinds.models.hf.options import Task
 from tests.kinds.tiny_clip import save_clip
 from tests.kinds.tiny_detectors import save_detr
 from tests.kinds.tiny_entities import save_ner
+from tests.kinds.tiny_listeners import LISTENERS
 from tests.kinds.tiny_models import (
     images,
     png,
@@ -50,6 +51,7 @@ class TinyTask:
 
 
 FEW_TOKENS = {"max_new_tokens": 5}
+SOUNDS = [each.tolist() for each in sounds(20)]
 TINY_TASKS = (
     TinyTask("feature-extraction", save_bert, texts(60)),
     TinyTask("text-classification", save_bert, texts(60)),
@@ -76,13 +78,10 @@ TINY_TASKS = (
         texts(60, longest=40),
         FEW_TOKENS | {"do_sample": True, "seed": 3},
     ),
+    TinyTask("audio-classification", LISTENERS["wav2vec2"], SOUNDS, {"top_k": 3}),
+    TinyTask("audio-classification", LISTENERS["wav2vec2 by layer"], SOUNDS),
     TinyTask("translation", save_t5, texts(60, longest=40), FEW_TOKENS),
-    TinyTask(
-        "automatic-speech-recognition",
-        save_whisper,
-        [each.tolist() for each in sounds(20)],
-        FEW_TOKENS,
-    ),
+    TinyTask("automatic-speech-recognition", save_whisper, SOUNDS, FEW_TOKENS),
 )
 
 

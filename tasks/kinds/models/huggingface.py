@@ -12,11 +12,13 @@ from tasks.kinds.models.hf import folder, hub, processor_files, speech
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.option_checks import check_options
 from tasks.kinds.models.hf.options import (
+    AUDIO,
     BY_ENTAILMENT,
     BY_WORDS,
     DETECTION,
     GENERATION,
     IMAGE,
+    OF_SOUNDS,
     SPEECH,
     TEXT,
     TOKENS_APART,
@@ -24,7 +26,11 @@ from tasks.kinds.models.hf.options import (
     KnownTask,
 )
 from tasks.kinds.models.hf.task_columns import ADDED, READ
-from tasks.kinds.models.input_types import refuse_other_than_images, refuse_other_than_text
+from tasks.kinds.models.input_types import (
+    refuse_other_than_images,
+    refuse_other_than_sounds,
+    refuse_other_than_text,
+)
 from tasks.kinds.models.llm.answer_schema import DESCRIPTION, AnswerSchema, AnswerSchemaField
 from tasks.kinds.models.llm.options import refuse_elsewhere
 from tasks.kinds.models.model import Function, Media, Model, Placement
@@ -52,7 +58,7 @@ class HuggingFaceModel(Model):
     kind: Literal["huggingface"] = "huggingface"
     task: KnownTask = Field(
         description="What the model does; image tasks read encoded images, speech recognition "
-        "sounds, the others text."
+        "and audio-classification sounds, the others text."
     )
     name_or_path: str = Field(
         min_length=1,
@@ -68,7 +74,7 @@ class HuggingFaceModel(Model):
     column: str | None = Field(
         default=None,
         description="Input column. Empty: image for image tasks, prompt for text-generation, "
-        "audio for speech, text for the others.",
+        "audio for sounds, text for the others.",
     )
     pair_column: str | None = Field(
         default=None,
@@ -163,6 +169,8 @@ class HuggingFaceModel(Model):
         kind = schema.field(self.input_column).type
         if self.task in IMAGE:
             refuse_other_than_images(kind, self.input_column)
+        elif self.task in AUDIO:
+            refuse_other_than_sounds(kind, self.input_column)
         elif self.task in TEXT and not self.options.chat:
             refuse_other_than_text(kind, self.input_column)
         for name in self.seconds:
@@ -187,7 +195,7 @@ class HuggingFaceModel(Model):
         check_runtime(self.runtime)
         if self.task not in ONE_SHAPE:
             refuse_runtime(self.runtime, f"compiles {' and '.join(ONE_SHAPE)}, not {self.task}")
-        if self.task in SPEECH:
+        if self.task in AUDIO:
             require("model.task", self.task, "av", "audio")
         found = folder.local_folder(self.name_or_path)
         if found is None:
@@ -248,6 +256,10 @@ class HuggingFaceModel(Model):
             from tasks.kinds.models.hf.image import pixels_function
 
             return pixels_function(self.checkpoint, self.input_column, num_threads)
+        if self.task in OF_SOUNDS:
+            from tasks.kinds.models.hf import sounds
+
+            return sounds.preprocessor(self.checkpoint, self.input_column, num_threads)
         if self.task in SPEECH:
             return speech.features_function(self.checkpoint, self.input_column, num_threads)
         from tasks.kinds.models.hf.text import tokens_function

@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.column_types import is_deep, is_list, is_text
+from tasks.kinds.column_types import is_any_list, is_deep, is_list, is_text
 
 
 def refuse_other_than_text(kind: pa.DataType, name: str, field: str = "column") -> None:
@@ -34,6 +34,20 @@ def refuse_other_than_images(kind: pa.DataType, name: str, field: str = "model.c
         if is_text(kind):
             problem += "; have a step of your own read the files that it names"
         raise InvalidSpec.at(field, name, problem)
+
+
+def refuse_other_than_sounds(kind: pa.DataType, name: str) -> None:
+    """See that a column may be one of sounds, encoded or as a step's samples.
+
+    Raises:
+        InvalidSpec: it holds something else.
+    """
+    is_encoded = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    if not (is_encoded or is_any_list(kind) or is_deep(kind) or pa.types.is_null(kind)):
+        problem = f"holds {kind}, and sounds are wanted: files, or samples of a step"
+        if is_text(kind):
+            problem += "; have a step of your own read the files that it names"
+        raise InvalidSpec.at("model.column", name, problem)
 
 
 def refuse_other_than_numbers(kind: pa.DataType, name: str, field: str) -> None:

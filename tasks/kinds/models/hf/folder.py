@@ -19,6 +19,11 @@ from tasks.kinds.models.safetensors_file import check_whole
 GEMMAS = ("Gemma3ForConditionalGeneration", "Gemma4ForConditionalGeneration")
 """They read images as well, and write texts without."""
 CLASSIFIER = "ForSequenceClassification"
+LISTENERS = (
+    *("Data2VecAudio", "Hubert", "SEW", "SEWD", "UniSpeech", "UniSpeechSat"),
+    *("Wav2Vec2", "Wav2Vec2Bert", "Wav2Vec2Conformer", "WavLM"),
+)
+CLASSIFY_SOUNDS = ("ForAudioClassification", *(f"{each}{CLASSIFIER}" for each in LISTENERS))
 ARCHITECTURES: dict[str, tuple[str, ...]] = {
     "image-classification": ("ForImageClassification",),
     "text-classification": (CLASSIFIER,),
@@ -26,6 +31,7 @@ ARCHITECTURES: dict[str, tuple[str, ...]] = {
     "token-classification": ("ForTokenClassification",),
     "object-detection": ("ForObjectDetection",),
     "text-generation": ("ForCausalLM", "LMHeadModel", *GEMMAS),
+    "audio-classification": CLASSIFY_SOUNDS,
     "automatic-speech-recognition": ("WhisperForConditionalGeneration",),
     **dict.fromkeys(SEQ2SEQ, ("ForConditionalGeneration", "MarianMTModel", "EncoderDecoderModel")),
 }
@@ -150,6 +156,9 @@ def check_architecture(name: str, config: dict[str, Any], task: Task) -> None:
             "a checkpoint for images of one size, as google/siglip2-base-patch16-224 is"
         )
         raise InvalidSpec.at(FIELD, name, problem)
+    if task in TEXT and any(part in each for each in have for part in CLASSIFY_SOUNDS):
+        problem = f"holds {', '.join(have)}, which classifies sounds and reads no texts: model.task"
+        raise InvalidSpec.at(FIELD, name, f"{problem} is audio-classification then")
     if task in EMBEDDING and have and have[0].endswith("WithProjection"):
         refuse_other_half(name, have[0], task)
     wanted = ARCHITECTURES.get(task, ())

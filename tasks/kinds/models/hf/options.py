@@ -21,6 +21,7 @@ Task = Literal[
     "summarization",
     "translation",
     "automatic-speech-recognition",
+    "audio-classification",
 ]
 OTHER_NAMES = {"sentiment-analysis": "text-classification", "ner": "token-classification"}
 """Of transformers' pipelines."""
@@ -33,7 +34,8 @@ PHOTO, EXAMPLE = "This is a photo of {}.", "This example is {}."
 BY_WORDS = ("zero-shot-image-classification",)
 BY_ENTAILMENT = ("zero-shot-classification",)
 ZERO_SHOT = (*BY_ENTAILMENT, *BY_WORDS)
-CLASSIFICATION = ("image-classification", "text-classification", *ZERO_SHOT)
+OF_SOUNDS = ("audio-classification",)
+CLASSIFICATION = ("image-classification", "text-classification", *OF_SOUNDS, *ZERO_SHOT)
 EMBEDDING = ("feature-extraction", "image-feature-extraction")
 SEQ2SEQ = ("text2text-generation", "summarization", "translation")
 """An encoder reads, a decoder writes; transformers 5 has no pipelines of these names any more."""
@@ -42,6 +44,7 @@ TOKENS_APART = ("token-classification",)
 WHOLE_TEXT = ("text-classification", "feature-extraction", *GENERATION)
 TEXT = (*TOKENS_APART, *BY_ENTAILMENT, *WHOLE_TEXT)
 SPEECH = ("automatic-speech-recognition",)
+AUDIO = (*OF_SOUNDS, *SPEECH)
 DETECTION = ("object-detection",)
 IMAGE = ("image-classification", "image-feature-extraction", *BY_WORDS, *DETECTION)
 BELONGS_TO: dict[str, tuple[str, ...]] = {

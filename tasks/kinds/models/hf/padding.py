@@ -1,7 +1,7 @@
-"""Which models see padding: what a text gets must not depend on how long the texts beside it are.
+"""Which models see padding: what a row gets must not depend on how long the rows beside it are.
 
-Padding stands after a text, unless the text is to be gone on from: no token changes its place for
-it, and models that read from left to right come to it too late.
+Padding stands after a text, unless the text is to be gone on from, and after a sound: nothing
+changes its place for it, and models that read from left to right come to it too late.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,20 @@ READS_PADDING = (
 
 NO_TOKEN = -1
 """A number that no text holds."""
+
+
+HEARS_MASKED: tuple[str, ...] = ("wav2vec2", "wavlm", "hubert", "unispeech", "unispeech-sat")
+"""Types of models of sounds that go by the mask, unless they normalise over all of a batch's time:
+of others convolutions, one after another, carry padding into the sound."""
+
+
+def hears_padding(config: Any) -> bool:
+    """Whether a model is to be given sounds of the same length only."""
+    if config.model_type == "wav2vec2-bert":
+        return False
+    by_frame = getattr(config, "feat_extract_norm", None) == "layer"
+    by_batch = getattr(config, "conv_pos_batch_norm", False)
+    return not by_frame or by_batch or config.model_type not in HEARS_MASKED
 
 
 def reads_padding(model: Any) -> bool:

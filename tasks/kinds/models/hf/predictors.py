@@ -15,6 +15,7 @@ from tasks.kinds.models.hf.label_pairs import Frames, PairInputs
 from tasks.kinds.models.hf.options import DETECTION, HuggingFaceOptions, Task
 from tasks.kinds.models.hf.padding import pad_as_configured
 from tasks.kinds.models.hf.prediction import predict_with
+from tasks.kinds.models.hf.sounds import SoundInputs
 from tasks.kinds.models.hf.speech import transcriber
 from tasks.kinds.models.hf.text import TextInputs, prefix_of, tokenizer_for
 from tasks.kinds.models.hf.zero_shot import classify_by_words
@@ -27,6 +28,8 @@ from tasks.kinds.models.vision.detection import whole_numbers_of_pixels
 from tasks.kinds.models.vision.running import image_run
 
 Build = Callable[[Checkpoint, Placement, HuggingFaceOptions], Function]
+UNUSED_OF_SOUNDS = "masked_spec_embed"
+"""In the name of a weight that stands for what is left out in training."""
 BuildOnRuntime = Callable[[Checkpoint, Placement, HuggingFaceOptions, Runtime], Function]
 
 
@@ -45,6 +48,17 @@ def classify_texts(
 ) -> Function:
     """Labels of texts."""
     model, inputs, run = text_classifier(checkpoint, placement)
+    return predict_with(inputs, run, labels(model, checkpoint, options))
+
+
+def classify_sounds(
+    checkpoint: Checkpoint, placement: Placement, options: HuggingFaceOptions
+) -> Function:
+    """Labels of sounds."""
+    model = checkpoint.model("AutoModelForAudioClassification", placement, UNUSED_OF_SOUNDS)
+    multiply_faster(model, placement)
+    inputs = SoundInputs(checkpoint, model, placement)
+    run = side_by_side(model, logits_of, placement)
     return predict_with(inputs, run, labels(model, checkpoint, options))
 
 
@@ -161,6 +175,7 @@ BUILD: dict[str, Build] = {
     "text-classification": classify_texts,
     "zero-shot-classification": classify_by_entailment,
     "feature-extraction": embed_texts,
+    "audio-classification": classify_sounds,
     "object-detection": detector,
     "text-generation": causal_generator,
     "text2text-generation": seq2seq_generator,

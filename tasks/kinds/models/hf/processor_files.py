@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks.kinds.models.hf.adapters import CONFIG as ADAPTER
-from tasks.kinds.models.hf.options import BY_WORDS, IMAGE, SPEECH, Task
+from tasks.kinds.models.hf.options import BY_WORDS, IMAGE, OF_SOUNDS, SPEECH, Task
 
 PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json")
 TOKENIZER_FILES = (
@@ -69,6 +69,8 @@ def parts_of(task: Task) -> dict[str, tuple[str, ...]]:
         return {"image processor": PROCESSOR_FILES, "tokenizer": TOKENIZER_FILES}
     if task in IMAGE:
         return {"image processor": PROCESSOR_FILES}
+    if task in OF_SOUNDS:
+        return {"feature extractor": PROCESSOR_FILES}
     if task in SPEECH:
         return {"feature extractor": PROCESSOR_FILES, "tokenizer": TOKENIZER_FILES}
     return {"tokenizer": TOKENIZER_FILES}

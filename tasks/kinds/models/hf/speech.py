@@ -1,29 +1,26 @@
 """Speech to text: sounds become spectrograms of one size on the CPU, and those become words."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.audio import Samples, audio_rate, decode_audio
-from tasks.kinds.column_types import is_any_list, is_media
+from tasks.kinds.audio import Samples
 from tasks.kinds.columns import column_to_numpy
-from tasks.kinds.models.arrays import column_of, slices, with_columns
+from tasks.kinds.models.arrays import slices, with_columns
+from tasks.kinds.models.hf import samples
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype
 from tasks.kinds.models.hf.options import HuggingFaceOptions
 from tasks.kinds.models.hf.own_settings import ONE_TEXT, UNCOMPILED
+from tasks.kinds.models.hf.samples import FEATURES
 from tasks.kinds.models.hf.score_check import ScoreCheck
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.torch_batches import Batches, Call, side_by_side
-from tasks.kinds.models.torch_threads import shared_out
-from tasks.kinds.tensors import tensor_array
 
-FEATURES = "__features"
 SOUNDS_PER_BATCH_ON_CPU = 8
 SOUNDS_PER_BATCH_ON_GPU = 32
-LOUDEST = 8
-"""Floats may leave -1 to 1 by some decibels; samples of 8 bits and more go far beyond."""
 
 
 def check_language(checkpoint: Checkpoint, language: str | None) -> None:
@@ -46,68 +43,22 @@ def check_language(checkpoint: Checkpoint, language: str | None) -> None:
 def features_function(checkpoint: Checkpoint, column: str, num_threads: int) -> Function:
     """Sounds to `__features`: a spectrogram each, padded with silence to the model's length."""
     extractor = checkpoint.feature_extractor()
-
-    def preprocess(rows: pa.Table) -> pa.Table:
-        sounds = column_of(rows, column).to_pylist()
-        refuse_other_rate(rows.schema.field(column), extractor.sampling_rate)
-        features = [spectrogram(extractor, each, column) for each in sounds]
-        return rows.append_column(FEATURES, tensor_array(features))
-
-    return shared_out(preprocess, num_threads)
+    listen = partial(spectrogram, extractor)
+    return samples.features_function(listen, extractor.sampling_rate, column, num_threads)
 
 
-def spectrogram(extractor: Any, sound: Any, column: str) -> np.ndarray:
+def spectrogram(extractor: Any, sound: Samples) -> np.ndarray:
     """One sound as the model listens to it.
 
     Raises:
-        ValueError: it is none, or longer than the model can listen.
+        ValueError: it is longer than the model can listen.
     """
-    samples = samples_of(sound, extractor.sampling_rate, column)
-    if len(samples) > extractor.n_samples:
-        seconds = len(samples) / extractor.sampling_rate
+    if len(sound) > extractor.n_samples:
+        seconds = len(sound) / extractor.sampling_rate
         problem = f"the sound is {seconds:.1f} s long, and the model listens for"
         raise ValueError(f"{problem} {extractor.chunk_length} s; cut it into pieces first")
-    found = extractor(samples, sampling_rate=extractor.sampling_rate, return_tensors="np")
+    found = extractor(sound, sampling_rate=extractor.sampling_rate, return_tensors="np")
     return np.asarray(found["input_features"][0], np.float32)
-
-
-def refuse_other_rate(field: pa.Field, sampling_rate: int) -> None:
-    """See that samples which a step was given by the source have the model's rate.
-
-    Files are decoded at that rate whatever the source says; what is called otherwise is the step's.
-
-    Raises:
-        InvalidSpec: they have another, so that the model would hear something else.
-    """
-    rate = audio_rate(field)
-    if is_any_list(field.type) and is_media(field) and rate != sampling_rate:
-        problem = (
-            f"holds samples of {rate:,} Hz, and the model listens at {sampling_rate:,}: set "
-            f"source.sampling_rate: {sampling_rate}; or, where a step has resampled them, have it "
-            "return them as another column, and name that here"
-        )
-        raise InvalidSpec.at("model.column", field.name, problem)
-
-
-def samples_of(sound: Any, sampling_rate: int, column: str) -> Samples:
-    """A sound file's samples at the model's rate; those of a column of a step's own have it.
-
-    Raises:
-        ValueError: there are none, or they are no sound.
-    """
-    given = decode_audio(sound, sampling_rate) if isinstance(sound, bytes) else sound
-    if given is None or not np.size(given):
-        raise ValueError(f"column {column!r} is empty in this row; a sound is wanted")
-    samples = np.asarray(given)
-    if not (samples.ndim == 1 and samples.dtype.kind in "fiu" and are_sound(samples)):
-        wanted = "a sound file, or a list of samples between -1 and 1, is wanted"
-        raise ValueError(f"column {column!r} holds no sound in this row; {wanted}")
-    return samples.astype(np.float32, copy=False)
-
-
-def are_sound(samples: np.ndarray) -> bool:
-    """Whether samples are numbers near -1 to 1, and not the whole numbers that recorders give."""
-    return bool((np.abs(samples.astype(np.float64)) <= LOUDEST).all())  # NaN is not
 
 
 def set_limit(model: Any, options: HuggingFaceOptions) -> None:

@@ -17,6 +17,7 @@ READ: dict[Task, str] = {
     "summarization": "text",
     "translation": "text",
     "automatic-speech-recognition": "audio",
+    "audio-classification": "audio",
 }
 ADDED: dict[Task, tuple[str, ...]] = {
     **dict.fromkeys(READ, TEXT),
@@ -26,6 +27,7 @@ ADDED: dict[Task, tuple[str, ...]] = {
     "object-detection": OBJECTS,
     "text-classification": LABELS,
     "zero-shot-classification": LABELS,
+    "audio-classification": LABELS,
     "token-classification": ENTITIES,
     "feature-extraction": EMBEDDING,
 }

@@ -1,0 +1,305 @@
+"""Classifiers of sounds say what transformers' own pipeline says, whatever lies beside a sound."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pydantic import ValidationError
+
+from tasks.errors import InvalidSpec
+from tasks.kinds import audio
+from tasks.kinds.audio import Samples, audio_field
+from tasks.kinds.models import HuggingFaceModel
+from tasks.kinds.models.hf.checkpoint import Checkpoint
+from tasks.kinds.models.hf.sounds import SoundInputs
+from tasks.kinds.models.model import Placement
+from tasks.kinds.models.torch_threads import torch_threads
+from tests.kinds.sounds import encoded, tone
+from tests.kinds.tiny_listeners import LISTENERS, MIXES_LENGTHS, SHORTEST, WORDS, of_samples
+from tests.kinds.tiny_models import predicted, rows_of, save_bert
+from tests.kinds.tiny_speech import RATE, save_whisper, sounds
+
+TASK = "audio-classification"
+TOLERANCE = 1e-5
+ALL = len(WORDS)
+pytestmark = pytest.mark.filterwarnings("ignore:Support for mismatched key_padding_mask")
+"""WavLM's, which gives torch a mask of another type."""
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    with torch_threads(1):
+        yield
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """One folder a type of model."""
+    place = tmp_path_factory.mktemp("listeners")
+    made = {name: place / name for name in LISTENERS}
+    for name, folder in made.items():
+        LISTENERS[name](folder)
+    return made
+
+
+def given() -> list[Samples]:
+    """Sounds of many lengths, of which some are the same, and silence among them."""
+    many = sounds(8)
+    return [*many, many[3][::-1].copy(), many[3] * 0.5, np.zeros(len(many[5]), np.float32)]
+
+
+def by_pipeline(folder: Path, heard: list[Samples]) -> list[dict[str, float]]:
+    """Labels and their scores, of each sound alone."""
+    from transformers import pipeline
+
+    library: Any = pipeline(TASK, str(folder), device="cpu")
+    return [{one["label"]: one["score"] for one in library(each, top_k=ALL)} for each in heard]
+
+
+def by_ours(
+    folder: Path, heard: list[Samples], batch_size: int | None = None
+) -> list[dict[str, float]]:
+    """The same, as the kind gives it."""
+    rows = rows_of("audio", pa.array([each.tolist() for each in heard], pa.list_(pa.float32())))
+    found = predicted(folder, TASK, rows, batch_size, top_k=ALL).to_pylist()
+    for row in found:
+        assert row["predicted_score"] == sorted(row["predicted_score"], reverse=True)
+    pairs = ((row["predicted_label"], row["predicted_score"]) for row in found)
+    return [dict(zip(*each, strict=True)) for each in pairs]
+
+
+@pytest.mark.parametrize("batch_size", [None, 1, 4])
+@pytest.mark.parametrize("name", LISTENERS)
+def test_scores_are_those_of_the_pipeline(
+    folders: dict[str, Path], name: str, batch_size: int | None
+) -> None:
+    heard, theirs = given(), by_pipeline(folders[name], given())
+    ours = by_ours(folders[name], heard, batch_size)
+    for mine, its in zip(ours, theirs, strict=True):
+        assert mine == pytest.approx(its, abs=TOLERANCE)
+    firsts = [max(its.values()) for its in theirs]
+    assert max(firsts) - min(firsts) > 100 * TOLERANCE, "else it would not show whose they are"
+
+
+@pytest.mark.parametrize("name", LISTENERS)
+def test_lengths_share_a_batch_where_padding_is_not_heard(
+    folders: dict[str, Path], name: str
+) -> None:
+    checkpoint, placement = Checkpoint(str(folders[name])), Placement()
+    model = checkpoint.model("AutoModelForAudioClassification", placement)
+    inputs = SoundInputs(checkpoint, model, placement)
+    kind = HuggingFaceModel(task=TASK, name_or_path=str(folders[name]))
+    lengths = [len(each) for each in given()]
+    rows = kind.preprocessor()(rows_of("audio", [each.tolist() for each in given()]))
+    batches = [(index, arguments) for index, arguments in inputs.batches(rows)]
+    assert sorted(at for index, _ in batches for at in index) == [*range(len(lengths))]
+    if name in MIXES_LENGTHS:
+        assert len(batches) < len(set(lengths))
+        masks = [each["attention_mask"] for _, each in batches if "attention_mask" in each]
+        assert masks
+        assert not any(each.all() for each in masks)
+        return
+    assert all("attention_mask" not in arguments for _, arguments in batches)
+    if name not in ("spectrogram transformer", "whisper"):
+        assert len(batches) == len(set(lengths)), "one for each length"
+        for index, _ in batches:
+            assert len({lengths[at] for at in index}) == 1
+    else:
+        assert len(batches) == 1
+
+
+def test_more_than_memory_may_hold_is_no_batch(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.kinds.models.hf.sounds.NUMBERS_PER_BATCH_ON_CPU", 40_000)
+    monkeypatch.setattr("tasks.kinds.models.hf.sounds.ENOUGH_NUMBERS_ON_CPU", 20_000)
+    checkpoint, placement = Checkpoint(str(folders["wav2vec2 by layer"])), Placement()
+    model = checkpoint.model("AutoModelForAudioClassification", placement)
+    inputs = SoundInputs(checkpoint, model, placement)
+    kind = HuggingFaceModel(task=TASK, name_or_path=str(folders["wav2vec2 by layer"]))
+    rows = kind.preprocessor()(rows_of("audio", [each.tolist() for each in sounds(20)]))
+    sizes = [each["input_values"].numel() for _, each in inputs.batches(rows)]
+    assert max(sizes) <= 40_000
+    placement.limit.halve(2)
+    assert max(each["input_values"].numel() for _, each in inputs.batches(rows)) <= 20_000
+
+
+def test_the_best_label_stands_alone_unless_more_are_wanted(folders: dict[str, Path]) -> None:
+    folder, rows = folders["wav2vec2"], rows_of("audio", [each.tolist() for each in sounds(6)])
+    one, two = (predicted(folder, TASK, rows, top_k=each) for each in (1, 2))
+    assert one["predicted_label"].to_pylist() == [
+        each[0] for each in two["predicted_label"].to_pylist()
+    ]
+    assert {len(each) for each in two["predicted_score"].to_pylist()} == {2}
+    assert len({*one["predicted_label"].to_pylist()}) > 1
+    none = predicted(folder, TASK, rows_of("audio", [b"x"])[:0])
+    assert none.schema.field("predicted_score") == one.schema.field("predicted_score")
+
+
+@pytest.mark.parametrize(
+    ("name", "shortest"),
+    [
+        ("wav2vec2", SHORTEST),
+        ("sew", SHORTEST + 5 * 4 * 4),  # which makes one vector of two
+        ("wav2vec2-bert", 560),
+        ("spectrogram transformer", 400),
+        ("whisper", 1),
+    ],
+)
+def test_a_sound_of_less_than_a_model_hears_is_an_error(
+    folders: dict[str, Path], name: str, shortest: int
+) -> None:
+    barely = [tone(shortest / RATE, RATE), tone(0.3, RATE)]
+    assert len(barely[0]) == shortest
+    theirs = by_pipeline(folders[name], barely)
+    for mine, its in zip(by_ours(folders[name], barely), theirs, strict=True):
+        assert mine == pytest.approx(its, abs=TOLERANCE)
+    with pytest.raises(ValueError, match=r"model hears nothing in less|is empty in"):
+        by_ours(folders[name], [barely[0][:-1]])
+
+
+@pytest.mark.parametrize(
+    ("name", "seconds"), [("spectrogram transformer", "0.7"), ("whisper", "1.0")]
+)
+def test_what_a_model_listens_to_no_longer_is_cut_off_and_told_once(
+    folders: dict[str, Path], name: str, seconds: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heard = [tone(0.3, RATE), *(tone(2.0 + at, RATE, 300.0) for at in range(3))]
+    ours = by_ours(folders[name], heard)
+    assert capsys.readouterr().out.count(f"sounds of more than {seconds} s are cut off") == 1
+    for mine, its in zip(ours, by_pipeline(folders[name], heard), strict=True):
+        assert mine == pytest.approx(its, abs=TOLERANCE)
+    by_ours(folders[name], heard[:1])
+    by_ours(folders["wav2vec2"], heard)
+    assert "cut off" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("sound", "message"),
+    [
+        (None, "'audio' is empty"),
+        ([], "'audio' is empty"),
+        ([0.0, float("nan")], "'audio' holds no sound in this row"),
+        (b"no sound", "is not sound that can be read"),
+    ],
+)
+def test_what_cannot_be_heard_is_an_error(
+    folders: dict[str, Path], sound: Any, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        predicted(folders["wav2vec2"], TASK, rows_of("audio", [sound]))
+
+
+def test_sounds_that_are_too_much_together_are_asked_for_in_parts(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audio, "MAX_DECODED_BYTES", 4 * RATE)
+    rows = rows_of("audio", [tone(0.6, RATE).tolist()] * 3)
+    with pytest.raises(MemoryError, match=r"2 of 3 sounds take 76,800 bytes; at most 64,000 do"):
+        predicted(folders["wav2vec2"], TASK, rows)
+    assert len(predicted(folders["wav2vec2"], TASK, rows[:1])) == 1
+
+
+def test_files_are_heard_at_the_models_rate_and_samples_of_another_are_refused(
+    folders: dict[str, Path],
+) -> None:
+    from tasks.kinds.audio import decode_audio
+
+    file = encoded([tone(0.5, 44_100), tone(0.5, 44_100, 200.0)], 44_100)
+    field = audio_field("audio", 8_000)
+    rows = rows_of("audio", [file])
+    rows = rows.set_column(1, field, rows["audio"])
+    (row,) = predicted(folders["wav2vec2"], TASK, rows, top_k=ALL).to_pylist()
+    (its,) = by_pipeline(folders["wav2vec2"], [decode_audio(file, RATE)])
+    mine = dict(zip(row["predicted_label"], row["predicted_score"], strict=True))
+    assert mine == pytest.approx(its, abs=TOLERANCE)
+    samples = rows_of("audio", [tone(0.5, 8_000).tolist()])
+    samples = samples.set_column(1, field.with_type(samples["audio"].type), samples["audio"])
+    with pytest.raises(InvalidSpec, match=r"holds samples of 8,000 Hz, .* at 16,000"):
+        predicted(folders["wav2vec2"], TASK, samples)
+
+
+def test_models_for_other_tasks_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+    def check(folder: Path, task: str) -> None:
+        HuggingFaceModel.model_validate({"task": task, "name_or_path": str(folder)}).check()
+
+    save_bert(tmp_path / "bert")
+    save_whisper(tmp_path / "whisper")
+    wants = "audio-classification wants a model whose name has ForAudioClassification"
+    for other in ("bert", "whisper"):
+        with pytest.raises(InvalidSpec, match=wants):
+            check(tmp_path / other, TASK)
+    listener = "which classifies sounds and reads no texts: model.task is audio-classification"
+    for text_task in ("text-classification", "feature-extraction"):
+        with pytest.raises(InvalidSpec, match=listener):
+            check(folders["wav2vec2"], text_task)
+    with pytest.raises(InvalidSpec, match=r"holds Wav2Vec2ForSeq.*; automatic-speech-recognition"):
+        check(folders["wav2vec2"], "automatic-speech-recognition")
+    for name in LISTENERS:
+        check(folders[name], TASK)
+    deaf = shutil.copytree(folders["wav2vec2"], tmp_path / "deaf")
+    (deaf / "preprocessor_config.json").unlink()
+    with pytest.raises(InvalidSpec, match="has no feature extractor"):
+        check(deaf, TASK)
+
+
+def test_a_feature_extractor_of_another_model_is_refused(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    mixed = shutil.copytree(folders["wav2vec2-bert"], tmp_path / "mixed")
+    name = "preprocessor_config.json"
+    shutil.copy(folders["wav2vec2"] / name, mixed / name)
+    problem = "has a feature extractor that makes input_values, and its model takes input_features"
+    with pytest.raises(InvalidSpec, match=problem):
+        predicted(mixed, TASK, rows_of("audio", [sounds(1)[0].tolist()]))
+
+
+def test_weights_that_are_missing_are_named(folders: dict[str, Path], tmp_path: Path) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    lacking = shutil.copytree(folders["wav2vec2"], tmp_path / "lacking")
+    weights = load_file(lacking / "model.safetensors")
+    rows = rows_of("audio", [sounds(1)[0].tolist()])
+
+    def without(part: str) -> None:
+        kept = {name: values for name, values in weights.items() if part not in name}
+        assert len(kept) < len(weights)
+        save_file(kept, lacking / "model.safetensors", {"format": "pt"})
+
+    without("masked_spec_embed")  # which stands for what training leaves out
+    assert len(predicted(lacking, TASK, rows)) == 1
+    without("classifier")
+    with pytest.raises(InvalidSpec, match=r"lacks weights .*\(classifier.bias, classifier.weight"):
+        predicted(lacking, TASK, rows)
+
+
+def test_what_holds_no_sounds_is_refused_by_its_type() -> None:
+    for task in (TASK, "automatic-speech-recognition"):
+        model = HuggingFaceModel.model_validate({"task": task, "name_or_path": "some/one"})
+        for kind in (pa.binary(), pa.list_(pa.float32()), pa.list_(pa.float64(), 9), pa.null()):
+            model.refuse_types(pa.schema([("audio", kind)]))
+        with pytest.raises(InvalidSpec, match=r"holds string, and sounds are wanted.* read the"):
+            model.refuse_types(pa.schema([("audio", pa.string())]))
+        with pytest.raises(InvalidSpec, match="'audio' holds double, and sounds are wanted"):
+            model.refuse_types(pa.schema([("audio", pa.float64())]))
+
+
+def test_options_of_texts_are_refused() -> None:
+    options = {"max_length": 9}
+    with pytest.raises(ValidationError, match="audio-classification, which takes top_k"):
+        HuggingFaceModel(task=TASK, name_or_path="some/one", options=options)
+
+
+def test_half_precision_says_the_same(tmp_path: Path) -> None:
+    of_samples("Wav2Vec2", feat_extract_norm="layer")(tmp_path)
+    kind = HuggingFaceModel(task=TASK, name_or_path=str(tmp_path))
+    rows = kind.preprocessor()(rows_of("audio", [each.tolist() for each in sounds(6)]))
+    whole, half = (
+        kind.predictor(Placement(dtype=each))(rows)["predicted_score"].to_pylist()
+        for each in ("float32", "bfloat16")
+    )
+    assert half == pytest.approx(whole, abs=0.1)
