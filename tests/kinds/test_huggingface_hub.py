@@ -16,6 +16,7 @@ from tasks.kinds.models import HuggingFaceModel, VllmModel
 from tasks.kinds.models.model import Placement
 from tests.kinds.stand_in_hub import COMMIT, StandInHub, instead_of_the_hub, serving
 from tests.kinds.tiny_clip import save_clip
+from tests.kinds.tiny_listeners import LISTENERS
 from tests.kinds.tiny_models import images, png, predicted, rows_of, save_bert, save_gpt2, save_vit
 from tests.kinds.tiny_writers import save_chatting_gpt2, save_nllb
 
@@ -54,7 +55,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     save_wordless(base / "wordless")
     save_for_others(base / "others")
     save_vit(base / "blind")
-    (base / "blind" / "preprocessor_config.json").unlink()
+    LISTENERS["wav2vec2"](base / "deaf")
+    for each in ("blind", "deaf"):
+        (base / each / "preprocessor_config.json").unlink()
     return {each.name: each for each in base.iterdir()}
 
 
@@ -113,6 +116,7 @@ def test_a_name_is_pinned_to_a_commit_and_loaded_at_it(
         ("org/gpt2", {}, "holds GPT2LMHeadModel; text-classification wants"),
         ("org/others", {}, r"'org/others' has no weights on the Hugging Face Hub \(model.safetens"),
         ("org/blind", {"task": "image-classification"}, "has no image processor on the Hugging"),
+        ("org/deaf", {"task": "audio-classification"}, "has no feature extractor on the Hugging"),
         ("org/unknown", {}, r"model\.name_or_path: .* 'evilmodel', .* own, which is never run"),
         (
             "org/gpt2",

@@ -141,3 +141,11 @@ MIXES_LENGTHS = (
     *("unispeech by layer", "unispeech-sat by layer", "wav2vec2-bert"),
 )
 """Those that hear no padding."""
+
+
+def saved_listeners(place: Path) -> dict[str, Path]:
+    """A folder of each, by name."""
+    made = {name: place / name for name in LISTENERS}
+    for name, folder in made.items():
+        LISTENERS[name](folder)
+    return made
