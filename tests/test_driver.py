@@ -95,6 +95,17 @@ def test_the_log_of_a_job_of_the_same_name_is_not_taken_for_its_own(
     assert log_file(job).read_text() == "joined Ray\n"
 
 
+def test_logs_of_drivers_that_are_long_over_are_removed(tmp_path: Path) -> None:
+    """Each run leaves one: of every hour of a year thousands."""
+    month = 30 * 24 * 3600
+    now = time.time()
+    for name, age in {"old.log": month + 60, "new.log": month - 60, "old.json": 2 * month}.items():
+        (tmp_path / name).write_text("some words\n")
+        os.utime(tmp_path / name, (now - age, now - age))
+    launch(["--help"], tmp_path / "own.log", env=dict(os.environ)).wait()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["new.log", "old.json", "own.log"]
+
+
 def test_the_users_own_path_comes_after_our_code_and_theirs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from stat import S_ISLNK
@@ -21,6 +22,8 @@ from tasks.ray_job.job import Job
 from tasks.spec import BatchInferenceSpec
 
 STOP_SECONDS = 10.0
+KEPT_SECONDS = 30 * 24 * 3600.0
+"""A log that nobody has written to for so long is removed: each run leaves one, or several."""
 OBJECT_STORE_LIMIT = "RAY_DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES"
 SHARE_OF_OBJECTS, MOST_OBJECTS = 0.3, 200 * 10**9
 """Of the memory, and in bytes, as Ray takes it; but of a systemd unit's or a batch job's it knows
@@ -36,6 +39,7 @@ def launch(arguments: list[str], log: Path, **given: Any) -> subprocess.Popen[st
         given: its environment and what it reads.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
+    remove_old_logs(log.parent)
     with log.open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "tasks.ray_job", *arguments],
@@ -76,6 +80,15 @@ def kill(process: psutil.Process) -> None:
 def log_file(job: Job) -> Path:
     """Where the driver's output goes."""
     return own_folder() / f"{job.id}.log"
+
+
+def remove_old_logs(folder: Path) -> None:
+    """Remove the logs of drivers that are long over."""
+    oldest = time.time() - KEPT_SECONDS
+    for log in folder.glob("*.log"):
+        with suppress(OSError):  # others who start a driver remove it too
+            if log.stat().st_mtime < oldest:
+                log.unlink()
 
 
 def own_folder() -> Path:
