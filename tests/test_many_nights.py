@@ -49,6 +49,14 @@ def test_rows_set_aside_are_read_at_once(
     assert len(asked) == NIGHTS
 
 
+def test_a_redrive_looks_at_the_plans_of_all_nights_at_once(
+    with_rows_aside: BatchInferenceSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = in_pairs(monkeypatch, "read", lambda path: "/plans/" in path)
+    planned = make_plan(with_rows_aside, RunOptions(redrive=True), save=False)
+    assert (len(asked), len(planned.plan.shards)) == (NIGHTS, NIGHTS)
+
+
 def test_a_redrive_reads_at_once_what_was_said_of_its_rows(
     with_rows_aside: BatchInferenceSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:

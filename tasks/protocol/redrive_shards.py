@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tasks.protocol.cached_apart import cached_apart
 from tasks.protocol.ids import IdRuns, Ids, RowsByRun, distinct, row_of, shard_of
 from tasks.protocol.layout import OutputFolder, RunFolder
 from tasks.protocol.ledger import Snapshot
@@ -41,7 +41,7 @@ class PastRun:
         """Whose plan the rows' ids belong to."""
         return self.folder.run_id
 
-    @cached_property
+    @cached_apart
     def plan(self) -> Plan:
         """What it was to do.
 
@@ -51,7 +51,7 @@ class PastRun:
         """
         return read_plan(self.storage, self.plan_file, OF_PUBLISHED)
 
-    @cached_property
+    @cached_apart
     def lengths(self) -> dict[int, int]:
         """Rows of each shard, as whoever came first to its end has recorded.
 
