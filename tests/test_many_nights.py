@@ -3,18 +3,23 @@
 One by one, at a store's pace, each file takes as long as all of them together.
 """
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tasks.cleaning import find_orphans
 from tasks.materializing_run import plan_materializing_run
 from tasks.plan import make_plan
+from tasks.previewing import clear_away
 from tasks.publish import publish_planned
 from tasks.published import published_rows, rows_set_aside
 from tasks.run_options import RunOptions
+from tasks.running_jobs import runs_at_work
 from tasks.spec import BatchInferenceSpec
+from tasks.verifying.sample import draw_sample, trial_to_verify
 from tests.in_pairs import in_pairs
 from tests.noted_calls import noted_calls
 from tests.reporting import classify_spec, run_attempt, run_spec
@@ -108,3 +113,29 @@ def test_what_other_nights_have_kept_is_looked_at_once_and_all_at_once(
     plans = [path for path in read if any(path.startswith(f"{run}/plans/") for run in kept)]
     assert (len(kept), len(asked), len(plans)) == (2, 2, 2)
     assert sorted(published_rows(spec)["id"].to_pylist()) == [*range(3 * EACH)]
+
+
+def test_what_first_jobs_have_kept_may_be_deleted(tmp_path: Path) -> None:
+    run_cut(tmp_path, 0)
+    shutil.rmtree(tmp_path / "out.state/prepared")
+    spec = run_cut(tmp_path, 1)
+    assert sorted(published_rows(spec)["id"].to_pylist()) == [*range(2 * EACH)]
+    shutil.rmtree(tmp_path / "out.state/prepared")
+    assert (find_orphans(spec), runs_at_work(spec)) == ([], {})
+
+
+def test_folders_of_runs_whose_versions_were_replaced_may_be_deleted(
+    with_rows_aside: BatchInferenceSpec, tmp_path: Path
+) -> None:
+    spec = with_rows_aside.with_part("errors", max_rejected_fraction=1.0)
+    old = list((tmp_path / "out.state/runs").iterdir())
+    run_spec(spec, RunOptions(replace_output=True))
+    for folder in old:
+        shutil.rmtree(folder)
+    add_night(tmp_path, NIGHTS)
+    assert run_spec(spec)[1].rows["written"] == EACH
+    assert run_spec(spec, RunOptions(redrive=True))[1].rows["rejected"] == NIGHTS
+    trial = trial_to_verify(spec, 64, "trial", on_cluster=False)
+    assert len(draw_sample(spec, trial, 64, (), is_timed=False).planned.plan.shards) == NIGHTS + 1
+    clear_away(trial)
+    assert (find_orphans(spec), make_plan(spec).nothing_to_do) == ([], True)
