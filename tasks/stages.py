@@ -178,6 +178,10 @@ def share_done(counts: dict[str, Any]) -> float:
     return min(0.99, counts["rows"] / counts["total"]) if counts["total"] else 0.0
 
 
+BETWEEN = STAGES[1:-1]
+"""Stages that have rows before them as long as they work; writers wait for more to come."""
+
+
 def summary(look: Look, stage: str) -> str:
     """A stage in one line."""
     counts, progress = look.stage(stage), look.progress
@@ -187,7 +191,7 @@ def summary(look: Look, stage: str) -> str:
         return moved(counts)
     if counts["state"] == "done":
         return "nothing to do"
-    if stage == STAGES[0] or stage != stuck_stage(progress):
+    if stage not in BETWEEN or stage != stuck_stage(progress):
         return "waiting"
     # A model may take half a minute for the first rows, and nobody is to take it for stuck.
     waits_for = progress["waits_for"]

@@ -79,6 +79,9 @@ def test_a_stage_whose_first_rows_take_long_does_not_look_stuck(
         said["stages"][stage] |= {"rows": 0, "parents": 0, "started": None, "updated": None}
     told = {stage: stages.summary(Look(said), stage) for stage in STAGES[1:]}
     assert told == {"preprocess": "10 rows, 10 rows/s", "infer": infer, "write": "waiting"}
+    unwritten = progress(infer="running", write="waiting")
+    unwritten["stages"]["write"] |= {"rows": 0, "parents": 0, "started": None}
+    assert stages.summary(Look(unwritten), "write") == "waiting", "it gathers rows for a file"
     unread = progress(**dict.fromkeys(STAGES, "waiting"))
     for counts in unread["stages"].values():
         counts |= {"rows": 0, "parents": 0, "started": None}
