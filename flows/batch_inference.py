@@ -11,6 +11,7 @@ from prefect.runtime import flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.attempts import accounted_for, run_and_publish
+from flows.callers_time import deadline_of
 from flows.cancellation import heeding_cancellation, refuse_cancelled_meanwhile, staying_stopped
 from flows.cancellation_hooks import say_cancelled, stop_its_jobs
 from flows.deployment_run import is_deployment_run
@@ -28,7 +29,6 @@ from tasks.reporting.run_report import RunReport
 from tasks.run_options import RunOptions
 from tasks.scheduled import at_time, shares_output, time_used, timed_inputs
 from tasks.spec import BatchInferenceSpec
-from tasks.timeouts import Deadline
 from tasks.without_ray import advice_without_ray
 
 OURS: dict[str, Any] = {
@@ -112,7 +112,7 @@ def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
         heeding_cancellation(planned.spec, options.flow_runs),
         accounted_for(planned, started),
     ):
-        planned, attempts, version = run_and_publish(planned, Deadline.of(spec))
+        planned, attempts, version = run_and_publish(planned, deadline_of(spec))
     report = report_run(planned, started, version, attempts)
     await_server()
     show_run(planned, report)

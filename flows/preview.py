@@ -11,6 +11,7 @@ from prefect.runtime import flow_run
 
 from flows.attempts import accounted_for, run_attempts
 from flows.batch_inference import OURS, own_flow_runs
+from flows.callers_time import deadline_of
 from flows.cancellation import heeding_cancellation, staying_stopped
 from flows.cancellation_hooks import say_stopped
 from flows.heartbeats import heartbeats
@@ -24,7 +25,6 @@ from tasks.run_options import RunOptions
 from tasks.running_jobs import stop_jobs
 from tasks.scheduled import at_time, timed_inputs
 from tasks.spec import BatchInferenceSpec
-from tasks.timeouts import Deadline
 
 ROWS = 64
 
@@ -99,7 +99,7 @@ def preview(
                 accounted_for(planned, started),
                 nothing_kept(),
             ):
-                planned, *_ = run_attempts(planned, Deadline.of(trial))
+                planned, *_ = run_attempts(planned, deadline_of(trial))
                 await_server()
                 report = report_preview(planned, spec, started)
                 report = {**report, "would_be_held_back": held_back(planned, spec)}

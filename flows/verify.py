@@ -11,6 +11,7 @@ from prefect.runtime import flow_run
 
 from flows.attempts import accounted_for, run_attempts
 from flows.batch_inference import OURS, own_flow_runs
+from flows.callers_time import deadline_of
 from flows.cancellation import heeding_cancellation, staying_stopped
 from flows.cancellation_hooks import say_stopped
 from flows.heartbeats import heartbeats
@@ -23,7 +24,7 @@ from tasks.errors import InvalidSpec
 from tasks.previewing import clear_away
 from tasks.scheduled import at_time, is_scheduled
 from tasks.spec import BatchInferenceSpec
-from tasks.timeouts import Deadline, at_output
+from tasks.timeouts import at_output
 from tasks.verifying.accepting import ENOUGH, Configs, refuse_too_few
 from tasks.verifying.comparing import TOLERANCE
 from tasks.verifying.outcome import Outcome, outcome_of
@@ -123,7 +124,7 @@ def predicted_again(
             heeding_cancellation(trial, ours),
             accounted_for(sample.planned, started),
         ):
-            run_attempts(sample.planned, Deadline.of(trial))
+            run_attempts(sample.planned, deadline_of(trial))
             return outcome_of(sample, configs, tolerance, is_where_runs_go=is_there)
     finally:
         clear_away(trial)

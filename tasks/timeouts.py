@@ -114,6 +114,8 @@ class Deadline:
 
     run_seconds: float | None
     started: float = field(default_factory=time.monotonic)
+    set_by: str = "timeouts.run_seconds"
+    """What says so, before the number."""
 
     @classmethod
     def of(cls, spec: BatchInferenceSpec) -> "Deadline":
@@ -134,8 +136,8 @@ class Deadline:
     def missed(self) -> RunTimedOut:
         """What to raise when it has passed."""
         return RunTimedOut(
-            f"the run took longer than timeouts.run_seconds {self.run_seconds:g}; run it again to "
-            "go on where it stopped"
+            f"the run took longer than {self.set_by} {self.run_seconds:g}; run it again to go on "
+            "where it stopped"
         )
 
 

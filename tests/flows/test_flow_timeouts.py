@@ -10,10 +10,12 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from anyio import fail_after
 from prefect import flow, task
 from prefect.client.orchestration import get_client
 
 from flows.batch_inference import batch_inference
+from flows.callers_time import deadline_of
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import published, spec_of
 
@@ -89,3 +91,33 @@ def test_what_a_flow_has_called_in_another_thread_stops_once_its_time_is_up(
         state = client.read_flow_run(runs[0]).state
     assert state is not None
     assert state.is_failed()
+
+
+def test_what_an_async_flow_calls_in_its_own_thread_keeps_to_its_time(
+    slow: BatchInferenceSpec,
+) -> None:
+    """It waits for that, and could end nothing before it is done."""
+
+    @flow(timeout_seconds=TIMEOUT_SECONDS)
+    async def own() -> None:
+        batch_inference(slow)
+
+    call: Any = own(return_state=True)
+    state = asyncio.run(call)
+    assert state.is_failed()
+    assert "than timeout_seconds of the flow that called it had left, " in state.message
+    assert len(records(slow)) < BATCHES / 2, "its job went on"
+
+
+@pytest.mark.parametrize("run_seconds", [None, 1.0, 100.0])
+def test_the_shorter_of_two_limits_counts(numbers: Path, run_seconds: float | None) -> None:
+    spec = spec_of(numbers, timeouts={"run_seconds": run_seconds})
+
+    async def within(seconds: float | None) -> float | None:
+        with fail_after(seconds):
+            return deadline_of(spec).run_seconds
+
+    assert asyncio.run(within(None)) == deadline_of(spec).run_seconds == run_seconds
+    least = asyncio.run(within(50.0))
+    assert least is not None
+    assert least == 1.0 if run_seconds == 1.0 else 1.0 < least <= 50.0
