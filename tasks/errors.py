@@ -14,7 +14,7 @@ BatchInferenceError
 │   │   ├── KeysRepeated       two rows of a run have the same key
 │   │   └── PredictionsDiffer  published rows come out otherwise
 │   ├── RunStopped             somebody stopped the job
-│   ├── RunTimedOut            the run took longer than timeouts.run_seconds
+│   ├── RunTimedOut            the run took longer than it may
 │   └── OutputHeld             another run holds the output              exit 4
 │
 └── Retryable: another attempt can help
@@ -167,7 +167,7 @@ class RunStopped(Final):
 
 
 class RunTimedOut(Final):
-    """The run took longer than `timeouts.run_seconds`; what is recorded is not done again."""
+    """The run took longer than it may; what is recorded is not done again."""
 
 
 class OutputHeld(Final):
