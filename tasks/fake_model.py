@@ -117,6 +117,22 @@ class FakeModel:
             for ((score, label), *_) in self.rankings(seeds)
         ]
 
+    def answers(self, seeds: list[int]) -> list[str]:
+        """One answer, of the first characters."""
+        return ["fake"] * len(seeds)
+
+    def sureness(self, seeds: list[int]) -> list[np.float32]:
+        """How sure it is of each."""
+        return [np.float32(score) for ((score, _), *_) in self.rankings(seeds)]
+
+    def starts(self, seeds: list[int]) -> np.ndarray:
+        """Where answers begin."""
+        return np.zeros(len(seeds), np.int32)
+
+    def ends(self, seeds: list[int]) -> np.ndarray:
+        """Where answers end."""
+        return np.full(len(seeds), len("fake"), np.int32)
+
     def best_labels(self, seeds: list[int]) -> list[Any]:
         """One label a row, or a list of them."""
         found = self.ranked_labels(seeds)
@@ -162,6 +178,10 @@ MAKERS: dict[str, Callable[[FakeModel, list[int]], Any]] = {
     "predicted_score": FakeModel.best_scores,
     "boxes": FakeModel.boxes,
     "entities": FakeModel.entities,
+    "answer": FakeModel.answers,
+    "score": FakeModel.sureness,
+    "start": FakeModel.starts,
+    "end": FakeModel.ends,
     "labels": FakeModel.ranked_labels,
     "scores": FakeModel.ranked_scores,
     "embedding": FakeModel.embeddings,

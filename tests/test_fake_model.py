@@ -115,5 +115,5 @@ def test_what_it_refuses_and_what_it_lacks() -> None:
         fake({"text": np.array(["good", "bad"], dtype=object)})
     with pytest.raises(UserCodeBroke, match=r"reads \{'text'\}, and the rows have \['x'\]"):
         fake({"x": np.array([1])})
-    with pytest.raises(InvalidSpec, match=r"fake.outputs: \['score'\] must be among"):
-        faked(PythonModel(class_="a:B"), outputs=["score"])
+    with pytest.raises(InvalidSpec, match=r"fake.outputs: \['points'\] must be among"):
+        faked(PythonModel(class_="a:B"), outputs=["points"])

@@ -501,6 +501,7 @@ def test_full_dumps_validate_for_every_task() -> None:
         made = model("some/name", task)
         assert adapter.validate_json(made.model_dump_json()) == made
         assert made.input_columns == [column]
+    assert model("some/name", "question-answering").input_columns == ["question", "context"]
     assert model("some/name", column="body").input_columns == ["body"]
 
 

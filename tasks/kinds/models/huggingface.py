@@ -8,24 +8,22 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
 from tasks.kinds.models.exact_floats import keep_float32_whole
-from tasks.kinds.models.hf import folder, hub, processor_files, speech
+from tasks.kinds.models.hf import folder, hub, processor_files
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.option_checks import check_options
+from tasks.kinds.models.hf.option_conflicts import problem_with
 from tasks.kinds.models.hf.options import (
+    ANSWERS,
     AUDIO,
-    BY_ENTAILMENT,
     BY_WORDS,
-    DETECTION,
     GENERATION,
     IMAGE,
-    OF_SOUNDS,
-    SPEECH,
     TEXT,
     TOKENS_APART,
     HuggingFaceOptions,
     KnownTask,
 )
-from tasks.kinds.models.hf.task_columns import ADDED, READ
+from tasks.kinds.models.hf.task_columns import ADDED, READ, SECOND
 from tasks.kinds.models.input_types import (
     refuse_other_than_images,
     refuse_other_than_sounds,
@@ -42,6 +40,7 @@ from tasks.kinds.models.runtimes.choice import (
 )
 from tasks.kinds.models.torch_threads import is_worth_threads
 
+PAIRS = ("text-classification", "question-answering")
 ONE_SHAPE: tuple[str, ...] = ("image-classification", "image-feature-extraction", *BY_WORDS)
 """Tasks whose batches are of one shape, for which a model can be compiled."""
 
@@ -74,13 +73,14 @@ class HuggingFaceModel(Model):
     column: str | None = Field(
         default=None,
         description="Input column. Empty: image for image tasks, prompt for text-generation, "
-        "audio for sounds, text for the others.",
+        "question for question-answering, audio for sounds, text for the others.",
     )
     pair_column: str | None = Field(
         default=None,
         description="Text classification by a model of pairs, such as a cross-encoder: the column "
         "of the second texts, as the passages where column has the questions. Of a pair that is "
-        "too long the longer text is cut off. Empty: one text a row.",
+        "too long the longer text is cut off. Empty: one text a row. Question answering: the "
+        "column of the texts that have the answers; empty: context.",
     )
     options: HuggingFaceOptions = Field(
         default=HuggingFaceOptions(),
@@ -101,7 +101,7 @@ class HuggingFaceModel(Model):
     def _belong_to_task(
         cls, options: HuggingFaceOptions, info: ValidationInfo
     ) -> HuggingFaceOptions:
-        problem = options.problem_with(info.data["task"]) if "task" in info.data else None
+        problem = problem_with(options, info.data["task"]) if "task" in info.data else None
         if problem:
             raise ValueError(problem)
         return options
@@ -109,7 +109,7 @@ class HuggingFaceModel(Model):
     @field_validator("pair_column", "answer_schema")
     @classmethod
     def _belongs_to_task(cls, given: Any, info: ValidationInfo) -> Any:
-        belongs_to = {"answer_schema": GENERATION, "pair_column": ["text-classification"]}
+        belongs_to = {"answer_schema": GENERATION, "pair_column": PAIRS}
         return refuse_elsewhere(given, info, belongs_to, "text-generation")
 
     @property
@@ -157,7 +157,8 @@ class HuggingFaceModel(Model):
     @property
     def seconds(self) -> list[str]:
         """The column of second texts, where there is one."""
-        return [self.pair_column] if self.pair_column else []
+        second = self.pair_column or SECOND.get(self.task)
+        return [second] if second else []
 
     @property
     def reads(self) -> dict[str, list[str]]:
@@ -248,28 +249,10 @@ class HuggingFaceModel(Model):
 
     def preprocessor(self, num_threads: int = 1) -> Function:
         """Decoding and resizing, or tokenising."""
-        if self.task in DETECTION:
-            from tasks.kinds.models.hf import detection
+        from tasks.kinds.models.hf.preprocessors import preprocessor
 
-            return detection.pixels_function(self.checkpoint, self.input_column, num_threads)
-        if self.task in IMAGE:
-            from tasks.kinds.models.hf.image import pixels_function
-
-            return pixels_function(self.checkpoint, self.input_column, num_threads)
-        if self.task in OF_SOUNDS:
-            from tasks.kinds.models.hf import sounds
-
-            return sounds.preprocessor(self.checkpoint, self.input_column, num_threads)
-        if self.task in SPEECH:
-            return speech.features_function(self.checkpoint, self.input_column, num_threads)
-        from tasks.kinds.models.hf.text import tokens_function
-
-        if self.task in BY_ENTAILMENT:
-            from tasks.kinds.models.hf import label_pairs
-
-            return label_pairs.tokens_function(self.checkpoint, self.input_column, self.options)
-        columns = [self.input_column, *self.seconds]
-        return tokens_function(self.checkpoint, columns, self.task, self.options)
+        columns = self.input_columns
+        return preprocessor(self.task, self.checkpoint, columns, self.options, num_threads)
 
     def predictor(self, placement: Placement) -> Function:
         """The model, loaded."""
@@ -280,6 +263,11 @@ class HuggingFaceModel(Model):
             build = predictors.BUILD_IMAGES[self.task]
             return build(self.checkpoint, placement, self.options, self.runtime)
         placement.runtimes.tell(predictors.eager_on(self.task, placement))
+        if self.task in ANSWERS:
+            from tasks.kinds.models.hf.answers import answer_finder
+
+            (column,) = self.seconds
+            return answer_finder(self.checkpoint, placement, self.options, column)
         if self.task in TOKENS_APART:
             from tasks.kinds.models.hf.entities import entity_finder
 

@@ -7,6 +7,7 @@ from tasks.errors import InvalidSpec
 PREDICTION = ("prediction",)
 LABELS = ("predicted_label", "predicted_score")
 ENTITIES = ("entities",)
+ANSWER = ("answer", "score", "start", "end")
 OBJECTS = ("boxes", "labels", "scores")
 EMBEDDING = ("embedding",)
 TEXT = ("generated_text",)

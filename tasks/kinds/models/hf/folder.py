@@ -29,6 +29,7 @@ ARCHITECTURES: dict[str, tuple[str, ...]] = {
     "text-classification": (CLASSIFIER,),
     "zero-shot-classification": (CLASSIFIER,),
     "token-classification": ("ForTokenClassification",),
+    "question-answering": ("ForQuestionAnswering",),
     "object-detection": ("ForObjectDetection",),
     "text-generation": ("ForCausalLM", "LMHeadModel", *GEMMAS),
     "audio-classification": CLASSIFY_SOUNDS,

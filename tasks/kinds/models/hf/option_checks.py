@@ -1,8 +1,9 @@
 """What a model's files must have for its task and options."""
 
-from tasks.kinds.models.hf import chat, embedding, languages, places, speech, windows
+from tasks.kinds.models.hf import answers, chat, embedding, languages, places, speech, windows
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.options import (
+    ANSWERS,
     BY_ENTAILMENT,
     BY_WORDS,
     SPEECH,
@@ -27,6 +28,8 @@ def check_options(checkpoint: Checkpoint, task: Task, options: HuggingFaceOption
     if task in TOKENS_APART:
         places.check_tokenizer(checkpoint)
         windows.check_stride(checkpoint, task, options)
+    if task in ANSWERS:
+        answers.check(checkpoint, options)
     if task in BY_WORDS:
         from tasks.kinds.models.hf import zero_shot
 

@@ -11,6 +11,7 @@ Task = Literal[
     "image-classification",
     "text-classification",
     "token-classification",
+    "question-answering",
     "feature-extraction",
     "image-feature-extraction",
     "zero-shot-classification",
@@ -41,37 +42,13 @@ SEQ2SEQ = ("text2text-generation", "summarization", "translation")
 """An encoder reads, a decoder writes; transformers 5 has no pipelines of these names any more."""
 GENERATION = ("text-generation", *SEQ2SEQ)
 TOKENS_APART = ("token-classification",)
+ANSWERS = ("question-answering",)
 WHOLE_TEXT = ("text-classification", "feature-extraction", *GENERATION)
-TEXT = (*TOKENS_APART, *BY_ENTAILMENT, *WHOLE_TEXT)
+TEXT = (*TOKENS_APART, *ANSWERS, *BY_ENTAILMENT, *WHOLE_TEXT)
 SPEECH = ("automatic-speech-recognition",)
 AUDIO = (*OF_SOUNDS, *SPEECH)
 DETECTION = ("object-detection",)
 IMAGE = ("image-classification", "image-feature-extraction", *BY_WORDS, *DETECTION)
-BELONGS_TO: dict[str, tuple[str, ...]] = {
-    "top_k": (*CLASSIFICATION, *GENERATION),
-    "normalize": EMBEDDING,
-    "pooling": EMBEDDING,
-    "max_length": TEXT,
-    "prefix": WHOLE_TEXT,
-    "source_language": ("translation", *SPEECH),
-    "target_language": ("translation",),
-    "chat": ("text-generation",),
-    "system_prompt": ("text-generation",),
-    "max_new_tokens": (*GENERATION, *SPEECH),
-    "num_beams": (*GENERATION, *SPEECH),
-    "do_sample": GENERATION,
-    "temperature": GENERATION,
-    "top_p": GENERATION,
-    "seed": GENERATION,
-    "aggregation_strategy": TOKENS_APART,
-    "stride": TOKENS_APART,
-    "candidate_labels": ZERO_SHOT,
-    "hypothesis_template": ZERO_SHOT,
-    "multi_label": BY_ENTAILMENT,
-    "threshold": DETECTION,
-    "max_detections": DETECTION,
-}
-SAMPLING = ("temperature", "top_p", "seed")
 
 
 def known_task(task: Any) -> Any:
@@ -205,7 +182,18 @@ class HuggingFaceOptions(FormModel):
         ge=0,
         description="Tokens: read a text that is too long in windows, of which two neighbours "
         "share so many tokens; of entities that overlap the longer one stays, as in transformers' "
-        "pipelines. Empty: the text is cut off.",
+        "pipelines. Empty: the text is cut off. Question answering: the same, and of the windows' "
+        "answers the likeliest stays; empty: 128, or a third of what the model reads.",
+    )
+    max_answer_length: int | None = Field(
+        default=None,
+        ge=1,
+        description="Question answering: tokens of an answer at most. Empty: 15.",
+    )
+    impossible_answers: bool | None = Field(
+        default=None,
+        description="Question answering: give an empty answer where that is likelier than any, as "
+        "models can tell that were trained with questions which their text does not answer.",
     )
     candidate_labels: list[str] | None = Field(
         default=None,
@@ -260,37 +248,3 @@ class HuggingFaceOptions(FormModel):
     def own_pooling(self) -> OwnPooling | None:
         """How one vector is made of many; None: as the model's files have it."""
         return None if self.pooling == "auto" else self.pooling
-
-    def problem_with(self, task: Task) -> str | None:
-        """What is wrong with these options for a task, as a sentence; None where nothing is."""
-        mine = [name for name, tasks in BELONGS_TO.items() if task in tasks]
-        for name, tasks in BELONGS_TO.items():
-            value = getattr(self, name)
-            if value is not None and task not in tasks:
-                return (
-                    f"model.options.{name}: {value!r} belongs to {', '.join(tasks)}, not to "
-                    f"{task}, which takes {', '.join(mine)}"
-                )
-        return self.conflict(task)
-
-    def conflict(self, task: Task) -> str | None:
-        """Which option does nothing beside the others, as a sentence."""
-        sampling = (*SAMPLING, "top_k") if task in GENERATION else SAMPLING
-        needs = {**dict.fromkeys(sampling, "do_sample"), "system_prompt": "chat"}
-        for name, needed in needs.items():
-            value = getattr(self, name)
-            if value is not None and not getattr(self, needed):
-                return f"model.options.{name}: {value!r} does nothing without {needed}: true"
-        if self.chat and self.prefix is not None:
-            problem = "does nothing with chat: true; write it into the prompts or system_prompt"
-            return f"model.options.prefix: {self.prefix!r} {problem}"
-        if task in ZERO_SHOT and not self.candidate_labels:
-            return f"model.options.candidate_labels: name the labels that {task} chooses from"
-        if self.pooling == "lasttoken" and task != "feature-extraction":
-            return "model.options.pooling: 'lasttoken' is for texts; images take auto, mean or cls"
-        if self.stride is not None and self.aggregation_strategy == "none":
-            problem = "needs whole entities, and aggregation_strategy is none: name another one"
-            return f"model.options.stride: {self.stride} {problem}"
-        if self.do_sample and (self.num_beams or 1) > 1:
-            return f"model.options.num_beams: {self.num_beams} and do_sample exclude each other"
-        return None

@@ -1,7 +1,7 @@
 """Which columns each task reads and adds, where a spec names none."""
 
 from tasks.kinds.models.hf.options import Task
-from tasks.kinds.models.output_names import EMBEDDING, ENTITIES, LABELS, OBJECTS, TEXT
+from tasks.kinds.models.output_names import ANSWER, EMBEDDING, ENTITIES, LABELS, OBJECTS, TEXT
 
 READ: dict[Task, str] = {
     "image-classification": "image",
@@ -10,6 +10,7 @@ READ: dict[Task, str] = {
     "object-detection": "image",
     "text-classification": "text",
     "token-classification": "text",
+    "question-answering": "question",
     "zero-shot-classification": "text",
     "feature-extraction": "text",
     "text-generation": "prompt",
@@ -19,6 +20,8 @@ READ: dict[Task, str] = {
     "automatic-speech-recognition": "audio",
     "audio-classification": "audio",
 }
+SECOND: dict[Task, str] = {"question-answering": "context"}
+"""Of tasks that always read two columns."""
 ADDED: dict[Task, tuple[str, ...]] = {
     **dict.fromkeys(READ, TEXT),
     "image-classification": LABELS,
@@ -29,5 +32,6 @@ ADDED: dict[Task, tuple[str, ...]] = {
     "zero-shot-classification": LABELS,
     "audio-classification": LABELS,
     "token-classification": ENTITIES,
+    "question-answering": ANSWER,
     "feature-extraction": EMBEDDING,
 }

@@ -1,0 +1,257 @@
+"""Answers that stand in a text: of each token a model says how likely one begins or ends there.
+
+Source: https://huggingface.co/docs/transformers/tasks/question_answering
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tasks.errors import InvalidSpec
+from tasks.kinds.models.arrays import with_columns
+from tasks.kinds.models.hf import heads, places, windows
+from tasks.kinds.models.hf.checkpoint import Checkpoint, quiet
+from tasks.kinds.models.hf.context_length import longest_text
+from tasks.kinds.models.hf.options import HuggingFaceOptions, Task
+from tasks.kinds.models.hf.padding import reads_padding
+from tasks.kinds.models.hf.ragged import Ragged
+from tasks.kinds.models.hf.text import TOKENS, TYPES, TextInputs, reads_types, texts_of, with_tokens
+from tasks.kinds.models.model import Function, Placement
+from tasks.kinds.models.onednn import multiply_faster
+from tasks.kinds.models.torch_batches import Call, side_by_side
+
+TASK: Task = "question-answering"
+LONGEST_ANSWER = 15
+STRIDE = 128
+ADDED_BEFORE = 0
+"""Place of the token that stands for there being no answer."""
+Scores = npt.NDArray[np.float32]
+"""Of a window's tokens, (tokens, 2): that an answer begins there, and that it ends."""
+
+
+class Answer(NamedTuple):
+    """A part of a text, and how likely it is the answer."""
+
+    score: float
+    start: int
+    end: int
+
+
+def check(checkpoint: Checkpoint, options: HuggingFaceOptions) -> None:
+    """See that the tokenizer knows where tokens stand, and that there is room for windows.
+
+    Raises:
+        InvalidSpec: it does not, or there is none.
+    """
+    places.check_tokenizer(checkpoint)
+    Room(checkpoint, options)
+
+
+class Room:
+    """How much of a question and its text a model reads at once."""
+
+    def __init__(self, checkpoint: Checkpoint, options: HuggingFaceOptions) -> None:
+        """Ask the checkpoint.
+
+        Args:
+            checkpoint: the model's.
+            options: of the task.
+
+        Raises:
+            InvalidSpec: windows would share all of their tokens.
+        """
+        self.tokenizer = checkpoint.tokenizer()
+        self.tokens = longest_text(checkpoint, self.tokenizer, TASK, options)
+        own = self.tokens - self.tokenizer.num_special_tokens_to_add(pair=True)
+        self.stride = min(STRIDE, own // 3) if options.stride is None else options.stride
+        self.for_question = own - self.stride - 1
+        if self.for_question < 1:
+            problem = f"leaves no room for a question among the {own} tokens that the model reads"
+            raise InvalidSpec.at("model.options.stride", self.stride, f"{problem}: set fewer")
+
+    def refuse_long(self, questions: Sequence[str]) -> None:
+        """See that each window has more of the text than the one before.
+
+        Raises:
+            ValueError: a question takes its place.
+        """
+        with quiet():
+            found = self.tokenizer([*questions], add_special_tokens=False)["input_ids"]
+        longest = max(map(len, found), default=0)
+        if longest > self.for_question:
+            problem = f"the question has {longest} tokens, and there is room for"
+            raise ValueError(
+                f"{problem} {self.for_question}, beside its text in windows that share "
+                f"{self.stride} (model.options.stride): shorten it in a step"
+            )
+
+    def windows(self, questions: Sequence[str], texts: Sequence[str]) -> dict[str, Any]:
+        """Tokens of pairs, with the place of the whole word that each is of; lists a window.
+
+        Raises:
+            ValueError: a text has no tokens.
+        """
+        found = self.tokenizer(
+            [*questions],
+            [*texts],
+            truncation="only_second",
+            max_length=self.tokens,
+            return_offsets_mapping=True,
+            **windows.asked(self.stride),
+        )
+        encoded = dict(found)
+        count = range(len(encoded["input_ids"]))
+        encoded["special_tokens_mask"] = [
+            [each != 1 for each in found.sequence_ids(at)] for at in count
+        ]
+        if any(map(all, encoded["special_tokens_mask"])):
+            raise ValueError("the text has nothing that the model could read")
+        encoded["offset_mapping"] = [
+            of_whole_words(each, found.word_ids(at), encoded["special_tokens_mask"][at])
+            for at, each in enumerate(encoded["offset_mapping"])
+        ]
+        return encoded
+
+
+def of_whole_words(
+    offsets: list[tuple[int, int]], words: list[int | None], left_out: list[bool]
+) -> list[tuple[int, int]]:
+    """Where the word begins and ends that each token of a text is a part of.
+
+    Args:
+        offsets: of the tokens.
+        words: which one each is of; None: of none, and a word of its own.
+        left_out: whether it is none of the text's.
+    """
+    found = np.array(offsets, np.int32).reshape(-1, 2)
+    own = np.flatnonzero(~np.array(left_out, bool))
+    number = np.array([-1 - at if words[at] is None else words[at] for at in own])
+    firsts = np.append(0, np.flatnonzero(np.diff(number)) + 1)
+    lasts = np.append(firsts[1:], len(own)) - 1
+    tokens = lasts - firsts + 1
+    found[own] = np.stack(
+        [found[own[firsts], 0].repeat(tokens), found[own[lasts], 1].repeat(tokens)], axis=1
+    )
+    return [(start, end) for start, end in found.tolist()]
+
+
+def tokens_function(
+    checkpoint: Checkpoint, columns: Sequence[str], options: HuggingFaceOptions
+) -> Function:
+    """Questions and texts to `__input_ids`; what is too long comes in windows."""
+    room = Room(checkpoint, options)
+    has_types = reads_types(room.tokenizer)
+
+    def preprocess(rows: pa.Table) -> pa.Table:
+        questions, texts = (texts_of(rows, each) for each in columns)
+        for column, values in zip(columns, (questions, texts), strict=True):
+            if not all(map(str.strip, values)):
+                raise ValueError(f"column {column!r} has no words in this row")
+        encoded: dict[str, Any] = {}
+        if questions:  # of none, tokenizers give nothing
+            room.refuse_long(questions)
+            encoded = room.windows(questions, texts)
+        together = windows.side_by_side(encoded, len(questions))
+        rows = with_tokens(rows, together, has_types)
+        return windows.with_windows(places.with_places(rows, together), together)
+
+    return preprocess
+
+
+def answer_finder(
+    checkpoint: Checkpoint, placement: Placement, options: HuggingFaceOptions, column: str
+) -> Function:
+    """A predictor that adds `answer`, `score`, `start` and `end`.
+
+    Args:
+        checkpoint: the model's.
+        placement: where it runs.
+        options: say what may be an answer.
+        column: of the texts that have them.
+    """
+    model = checkpoint.model("AutoModelForQuestionAnswering", placement)
+    multiply_faster(model, placement)
+    inputs = TextInputs(checkpoint.tokenizer(), placement)
+    inputs.keep_to(model)
+    inputs.same_lengths = reads_padding(model)
+    longest = options.max_answer_length or LONGEST_ANSWER
+    run = side_by_side(model, scores_by, placement)
+
+    def predict(rows: pa.Table) -> pa.Table:
+        parts, of_row = windows.apart(rows, (TOKENS, TYPES, places.PLACES))
+        stand = Ragged(parts[places.PLACES])
+        found: list[list[Answer]] = [[] for _ in range(len(rows))]
+        nothing = np.full(len(rows), np.inf)
+        for index, scores in run(inputs.batches(parts)):
+            for at, each in zip(index, scores, strict=True):
+                best, none = best_of(each, stand.row(at).reshape(-1, 2), longest)
+                found[of_row[at]].append(best)
+                nothing[of_row[at]] = min(nothing[of_row[at]], none)
+        best_answers = [
+            max(each, key=lambda one: (one.score, -one.start)) for each in found
+        ]  # a window may come before another of its text
+        if options.impossible_answers:
+            best_answers = [
+                Answer(none, 0, 0) if none > best.score else best
+                for best, none in zip(best_answers, nothing.tolist(), strict=True)
+            ]
+        texts = texts_of(rows, column)
+        return with_columns(rows, columns_of(texts, best_answers))
+
+    return predict
+
+
+def scores_by(model: Any) -> Call:
+    """A model as what gives the scores of each window's own tokens.
+
+    Raises:
+        ValueError: one is no number.
+    """
+    import torch
+
+    def call(arguments: dict[str, Any]) -> list[Scores]:
+        out = model(**arguments)
+        logits = torch.stack([out.start_logits, out.end_logits], dim=-1).float()
+        is_own = arguments["attention_mask"].bool()
+        heads.refuse_no_numbers(logits[is_own])
+        logits = logits.cpu().numpy()
+        return [logits[at, :length] for at, length in enumerate(is_own.sum(-1).tolist())]
+
+    return call
+
+
+def best_of(scores: Scores, stand: npt.NDArray[np.int32], longest: int) -> tuple[Answer, float]:
+    """The likeliest answer of a window, and how likely there is none in it.
+
+    Args:
+        scores: of its tokens.
+        stand: where they stand in the text.
+        longest: tokens of an answer.
+    """
+    is_text = stand[:, 0] != places.NOWHERE
+    counts = is_text.copy()
+    counts[ADDED_BEFORE] = True
+    chances = np.where(counts[:, None], np.exp(scores - scores[counts].max(axis=0)), 0)
+    chances /= chances.sum(axis=0)
+    nothing = float(chances[ADDED_BEFORE].prod())
+    starts, ends = np.where(is_text[:, None], chances, 0).T
+    spans = np.zeros((len(scores), min(longest, len(scores))), np.float32)
+    for more in range(spans.shape[1]):
+        spans[: len(scores) - more, more] = starts[: len(scores) - more] * ends[more:]
+    first, more = divmod(int(spans.argmax()), spans.shape[1])
+    start, end = int(stand[first, 0]), int(stand[first + more, 1])
+    return Answer(float(spans[first, more]), start, end), nothing
+
+
+def columns_of(texts: Sequence[str], answers: Sequence[Answer]) -> dict[str, pa.Array]:
+    """Output columns of what was found in texts."""
+    words = [text[each.start : each.end] for text, each in zip(texts, answers, strict=True)]
+    return {
+        "answer": pa.array(words, pa.string()),
+        "score": pa.array([each.score for each in answers], pa.float32()),
+        "start": pa.array([each.start for each in answers], pa.int32()),
+        "end": pa.array([each.end for each in answers], pa.int32()),
+    }

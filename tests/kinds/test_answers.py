@@ -1,0 +1,174 @@
+"""Answers are those of the usual way to find them, done pair by pair and window by window."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pydantic import ValidationError
+
+from tasks.errors import InvalidSpec
+from tasks.fake_model import faked
+from tasks.kinds.models import HuggingFaceModel
+from tasks.kinds.models.model import Placement
+from tests.kinds.tiny_answers import save_answering, save_answering_in_pieces
+from tests.kinds.tiny_models import WORDS, predicted, rows_of, save_bert, texts
+
+TASK = "question-answering"
+TOLERANCE = 1e-5
+Save = Callable[[Path], Any]
+
+
+def pairs(count: int) -> tuple[list[str], list[str]]:
+    """Questions, and texts of which some are of several windows."""
+    return texts(count, longest=8), texts(count, longest=180)
+
+
+def words(count: int) -> list[str]:
+    """Texts of words of several letters."""
+    random = np.random.default_rng(1)
+    return [
+        " ".join(
+            "".join(random.choice(WORDS, random.integers(1, 6)))
+            for _ in range(random.integers(3, 40))
+        )
+        for _ in range(count)
+    ]
+
+
+def rows(questions: list[str], contexts: list[str]) -> pa.Table:
+    return rows_of("question", questions).append_column("context", pa.array(contexts))
+
+
+class ByHand:
+    """Finds answers without our code."""
+
+    def __init__(self, folder: Path, stride: int, longest: int, impossible: bool) -> None:
+        from transformers import AutoModelForQuestionAnswering, AutoTokenizer
+
+        self.tokenizer = AutoTokenizer.from_pretrained(folder)
+        self.model = AutoModelForQuestionAnswering.from_pretrained(folder).eval()
+        self.stride, self.longest, self.impossible = stride, longest, impossible
+
+    def answer(self, question: str, context: str) -> tuple[str, float, int, int]:
+        import torch
+
+        read = self.tokenizer(
+            question,
+            context,
+            truncation="only_second",
+            max_length=64,
+            stride=self.stride,
+            return_overflowing_tokens=True,
+        )
+        best, nothing = (-1.0, 0, 0), 2.0
+        for at, tokens in enumerate(read["input_ids"]):
+            types = torch.tensor([read["token_type_ids"][at]])
+            with torch.no_grad():
+                out = self.model(input_ids=torch.tensor([tokens]), token_type_ids=types)
+            own = [place for place, which in enumerate(read.sequence_ids(at)) if which == 1]
+            starts, ends = (
+                dict(zip([0, *own], each[0, [0, *own]].softmax(-1).tolist(), strict=True))
+                for each in (out.start_logits, out.end_logits)
+            )
+            nothing = min(nothing, starts[0] * ends[0])
+            for first in own:
+                for last in range(first, min(first + self.longest, own[-1] + 1)):
+                    score = starts[first] * ends[last]
+                    if score > best[0]:
+                        begin, end = (read.token_to_word(at, each) for each in (first, last))
+                        start, _ = read.word_to_chars(at, begin, 1)
+                        best = (score, start, read.word_to_chars(at, end, 1)[1])
+        if self.impossible and nothing > best[0]:
+            return "", nothing, 0, 0
+        return context[best[1] : best[2]], *best
+
+
+@pytest.mark.parametrize("batch_size", [None, 3])
+@pytest.mark.parametrize("save", [save_answering, save_answering_in_pieces])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"stride": 30, "max_answer_length": 3},
+        {"stride": 0, "max_answer_length": 40, "impossible_answers": True},
+    ],
+)
+def test_answers_are_those_found_by_hand(
+    tmp_path: Path, save: Save, options: dict[str, Any], batch_size: int | None
+) -> None:
+    save(tmp_path)
+    questions, contexts = pairs(14)
+    contexts = contexts if save is save_answering else words(14)
+    given = rows(questions, contexts)
+    found = predicted(tmp_path, TASK, given, batch_size, **options).to_pylist()
+    stride = options.get("stride", (64 - 3) // 3)
+    longest = options.get("max_answer_length", 15)
+    plain = ByHand(tmp_path, stride, longest, bool(options.get("impossible_answers")))
+    for row, question, context in zip(found, questions, contexts, strict=True):
+        answer, score, start, end = plain.answer(question, context)
+        assert (row["answer"], row["start"], row["end"]) == (answer, start, end)
+        assert row["score"] == pytest.approx(score, abs=TOLERANCE)
+    assert len({row["answer"] for row in found}) > 6
+    if "impossible_answers" in options and save is save_answering_in_pieces:
+        assert any(row["answer"] == "" for row in found)
+
+
+@pytest.mark.parametrize(
+    ("question", "context", "message"),
+    [
+        (None, "a b", "'question' is empty in this row"),
+        ("a", None, "'context' is empty in this row"),
+        ("a", "  ", "'context' has no words in this row"),
+        ("", "a b", "'question' has no words in this row"),
+        ("a " * 41, "b " * 90, r"question has 41 tokens, .* for 40, beside its text in windows"),
+    ],
+)
+def test_what_cannot_be_answered_is_an_error(
+    tmp_path: Path, question: str | None, context: str | None, message: str
+) -> None:
+    save_answering(tmp_path)
+    given = pa.table({"question": pa.array([question], pa.string())})
+    given = given.append_column("context", pa.array([context], pa.string()))
+    model = HuggingFaceModel(task=TASK, name_or_path=str(tmp_path))
+    with pytest.raises(ValueError, match=message):
+        model.preprocessor()(given)
+
+
+def test_the_longest_question_leaves_room(tmp_path: Path) -> None:
+    save_answering(tmp_path)
+    found = predicted(tmp_path, TASK, rows(["a " * 40], ["b " * 90]))
+    assert found["answer"].to_pylist()[0].startswith("b")
+    none = predicted(tmp_path, TASK, rows(["a"], ["b"])[:0])
+    assert none.schema == found.schema
+
+
+def test_other_columns_and_other_models(tmp_path: Path) -> None:
+    save_answering(tmp_path / "finds")
+    save_bert(tmp_path / "bert")
+    fields: dict[str, Any] = {"task": TASK, "name_or_path": str(tmp_path / "finds")}
+    model = HuggingFaceModel(**fields, column="ask", pair_column="body")
+    assert model.input_columns == ["ask", "body"]
+    given = rows(["a b"], ["c d e"])
+    renamed = given.rename_columns(["__row", "ask", "body"])
+    mine = model.predictor(Placement())(model.preprocessor()(renamed))
+    its = predicted(tmp_path / "finds", TASK, given)
+    assert mine.select(["answer", "score"]) == its.select(["answer", "score"])
+    made = faked(model).predictor(Placement())(renamed)
+    names = ["answer", "score", "start", "end"]
+    assert made.select(names).schema == mine.select(names).schema
+    with pytest.raises(InvalidSpec, match="question-answering wants a model whose name has ForQ"):
+        HuggingFaceModel(task=TASK, name_or_path=str(tmp_path / "bert")).check()
+    for wrong, message in (
+        ({"stride": 60}, r"stride: 60 leaves no room for a question among the 61 tokens"),
+        ({"stride": 20, "max_length": 20}, r"stride: 20 leaves no room"),
+    ):
+        with pytest.raises(InvalidSpec, match=message):
+            HuggingFaceModel(**fields, options=wrong).check()
+    HuggingFaceModel(**fields, options={"stride": 59}).check()
+    with pytest.raises(ValidationError, match="max_answer_length: 3 belongs to question-answering"):
+        HuggingFaceModel(
+            task="text-classification", name_or_path="a/b", options={"max_answer_length": 3}
+        )

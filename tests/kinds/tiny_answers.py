@@ -1,0 +1,41 @@
+"""Models of a few thousand random weights that find answers in texts."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.kinds.tiny_models import BERT_SIZES, SPECIAL, VOCABULARY, WORDS, saved, tokenizer
+
+
+def save_answering(folder: Path) -> Any:
+    """One that reads single letters."""
+    tokenizer(with_pairs=True).save_pretrained(folder)
+    return save_finder(folder, len(VOCABULARY))
+
+
+def save_answering_in_pieces(folder: Path) -> Any:
+    """One that reads words letter by letter."""
+    from tokenizers import BertWordPieceTokenizer
+    from transformers import PreTrainedTokenizerFast
+
+    names = [*SPECIAL, *WORDS, *(f"##{each}" for each in WORDS)]
+    vocabulary = {name: at for at, name in enumerate(names)}
+    pieces = BertWordPieceTokenizer(vocabulary)
+    tokens = {"unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "[CLS]"}
+    inputs = ["input_ids", "token_type_ids", "attention_mask"]
+    PreTrainedTokenizerFast(
+        tokenizer_object=pieces,
+        **tokens,
+        sep_token="[SEP]",
+        model_max_length=64,
+        model_input_names=inputs,
+    ).save_pretrained(folder)
+    return save_finder(folder, len(vocabulary))
+
+
+def save_finder(folder: Path, vocabulary: int) -> Any:
+    """A model for a tokenizer of so many tokens."""
+    import torch
+    from transformers import BertConfig, BertForQuestionAnswering
+
+    torch.manual_seed(0)
+    return saved(BertForQuestionAnswering(BertConfig(vocab_size=vocabulary, **BERT_SIZES)), folder)
