@@ -1,8 +1,12 @@
-"""The keys of rows, by which a run's rows replace those that are published."""
+"""The keys of rows, by which a run's rows replace those that are published.
+
+Rows that a step has made of one row, such as the pieces of a text, may have one key: they count as
+one, and come and leave together.
+"""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,7 +18,7 @@ from tasks.errors import KeysRepeated
 from tasks.kinds.tables.types import comparable
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
-from tasks.protocol.ids import Mask
+from tasks.protocol.ids import Ids, Mask, as_ids
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger_lines import LedgerFile
 from tasks.publishing.judging import staged_files
@@ -24,7 +28,8 @@ from tasks.ray_job.output_schema import pinned
 COMPARED_AT_ONCE = 1 << 20
 """Published rows: for so many, the run's keys are gone through once."""
 EXAMPLES = 3
-AT, CHOSEN = "at", "chosen"
+AT, CHOSEN, PARENT = "at", "chosen", "parent"
+NO_IDS = as_ids([])
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,8 @@ class RowKeys:
     staged: list[OutputFile]
     key: list[str]
     newest_by: str | None = None
+    ids: Ids = field(default_factory=lambda: NO_IDS)
+    """Of the staged rows, in order: of the rows that they were made of."""
 
     @cached_property
     def own(self) -> pa.Table:
@@ -82,19 +89,37 @@ class RowKeys:
         newest_first = pc.sort_indices(self.own, sort_keys=order)
         rows = self.own.append_column(AT, pa.array(np.arange(len(self.own)))).take(newest_first)
         first = rows.group_by(self.numbered, use_threads=False).aggregate([(AT, "first")])
-        chosen = np.zeros(len(rows), dtype=bool)
-        chosen[first[f"{AT}_first"].to_numpy()] = True
-        self.refuse_repeated(chosen)
+        newest = np.zeros(len(rows), dtype=bool)
+        newest[first[f"{AT}_first"].to_numpy()] = True
+        self.refuse_repeated(newest)
+        chosen = self.with_siblings(newest)
         masks = zip(self.staged, split(chosen, self.staged), strict=True)
         return {file.path.rpartition("/")[2]: keep for file, keep in masks if not keep.all()}
 
+    def marked(self, rows: Mask) -> pa.Table:
+        """The keys with what they were made of, and whether they are among some rows."""
+        parents = self.own.append_column(PARENT, pa.array(self.ids))
+        return parents.append_column(CHOSEN, pa.array(rows))
+
+    def with_siblings(self, newest: Mask) -> Mask:
+        """The newest row of each key, and those of the same key that one row became with it."""
+        marked = self.marked(newest).append_column(AT, pa.array(np.arange(len(newest))))
+        families = marked.group_by([*self.numbered, PARENT])
+        together = families.aggregate([(CHOSEN, "any"), (AT, "list")])
+        chosen = together.filter(together[f"{CHOSEN}_any"])[f"{AT}_list"]
+        found = np.zeros(len(newest), dtype=bool)
+        found[pc.list_flatten(chosen).to_numpy()] = True
+        return found
+
     def refuse_repeated(self, chosen: Mask) -> None:
         """Refuse two rows of one key of which neither is newer; of those that are older, none."""
-        marked = self.own.append_column(CHOSEN, pa.array(chosen))
-        counts = marked.group_by(self.own.column_names).aggregate(
-            [([], "count_all"), (CHOSEN, "any")]
+        counts = (
+            self.marked(chosen)
+            .group_by(self.own.column_names)
+            .aggregate([(PARENT, "min"), (PARENT, "max"), (CHOSEN, "any")])
         )
-        is_tie = pc.and_(pc.greater(counts["count_all"], 1), counts[f"{CHOSEN}_any"])
+        are_several = pc.not_equal(counts[f"{PARENT}_min"], counts[f"{PARENT}_max"])
+        is_tie = pc.and_(are_several, counts[f"{CHOSEN}_any"])
         repeated = counts.filter(is_tie)
         if not len(repeated):
             return
@@ -153,5 +178,11 @@ def keys_of(planned: PlannedRun, accepted: Accepted) -> RowKeys | None:
     if not sink.row_key or schema is None:
         return None
     reader = OutputReader(planned.storage, sink, schema, sink.row_key)
-    staged = staged_files(planned.run, accepted)
-    return RowKeys(reader, planned.output, staged, sink.row_key, sink.newest)
+    staged, ids = staged_files(planned.run, accepted), staged_ids(accepted)
+    return RowKeys(reader, planned.output, staged, sink.row_key, sink.newest, ids)
+
+
+def staged_ids(accepted: Accepted) -> Ids:
+    """Of the rows in the staged files, in order: of the rows that they were made of."""
+    files = [file for record in accepted.records for file in record.files]
+    return np.concatenate([NO_IDS, *(file.ids.ids() for file in files)])

@@ -22,7 +22,7 @@ from tasks.protocol.storage import FsspecStorage, Storage, open_storage
 from tasks.protocol.table import Table
 from tasks.publishing.judging import staged_files
 from tasks.publishing.output_rows import OutputReader
-from tasks.publishing.row_keys import RowKeys
+from tasks.publishing.row_keys import RowKeys, staged_ids
 
 Row = tuple[str, str, int]
 """Input, its content's identity, row."""
@@ -79,7 +79,7 @@ class TableBench:
         shards = [Shard(0, path, identity, 1, rows=3) for path, identity in inputs.items()]
         plan = first_plan(shard_table(shards), {"ledger_version": self.ledger.look().version})
         run = self.output.run(f"run-{key}")
-        batch = batch_of(shards_of(plan.shards), more.pop("extra", {}))
+        batch = batch_of(shards_of(plan.shards), more.pop("extra", {}), more.pop("pieces", None))
         schema = self.sink.schema_for(batch.rows.drop_columns(ROW).schema)
         store(self.storage, run, plan.digest, batch, lambda batch: self.encode(batch, schema))
         accepted = accept(load_records(self.storage, run), plan)
@@ -93,8 +93,8 @@ class TableBench:
         """Of a run's rows, where they have any."""
         key, (storage, _) = self.sink.row_key, self.place
         reader = OutputReader(storage, self.sink, schema, key)
-        staged = staged_files(run, accepted)
-        return RowKeys(reader, self.output, staged, key, self.sink.newest) if key else None
+        staged, ids = staged_files(run, accepted), staged_ids(accepted)
+        return RowKeys(reader, self.output, staged, key, self.sink.newest, ids) if key else None
 
     def encode(self, batch: RowBatch, schema: pa.Schema) -> Encoded:
         """As a write task does."""
@@ -112,8 +112,14 @@ class TableBench:
         return what
 
 
-def batch_of(shards: list[Shard], extra: dict[str, Any]) -> RowBatch:
-    """Rows with a text, a number and a vector each."""
+def batch_of(shards: list[Shard], extra: dict[str, Any], pieces: list[int] | None) -> RowBatch:
+    """Rows with a text, a number and a vector each.
+
+    Args:
+        shards: three rows of each.
+        extra: further columns.
+        pieces: how many of them each row was cut into; None: none was.
+    """
     pairs = [(shard, row) for shard in shards for row in range(3)]
     numbers = np.arange(len(pairs), dtype=np.float32)
     vectors = pa.array(np.repeat(numbers, 4), pa.float32())
@@ -129,7 +135,8 @@ def batch_of(shards: list[Shard], extra: dict[str, Any]) -> RowBatch:
             **{name: column(value, len(pairs)) for name, value in extra.items()},
         }
     )
-    return RowBatch(rows)
+    at = np.repeat(np.arange(len(rows)), 1 if pieces is None else pieces)
+    return RowBatch(rows.take(pa.array(at)))
 
 
 def column(value: Any, num_rows: int) -> pa.Array:

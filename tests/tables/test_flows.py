@@ -13,6 +13,7 @@ from flows.backfill import backfill
 from flows.printed_report import print_report
 from flows.redrive import redrive
 from flows.testing import RunSpec
+from flows.verify import verify
 from tasks.errors import InvalidSpec, KeysRepeated
 from tasks.kinds.sinks.jsonl import JsonlSink
 from tasks.ledgers import ledger_of
@@ -100,6 +101,25 @@ def test_runs_and_redrives_replace_rows_by_key(
     found = [(row["id"], row["doubled"]) for row in redriven.rows]
     assert sorted(found) == [(0, 0), (1, 2), (2, 40), (3, 6)]
     assert sorted(frame_of(bench)[columns].rows()) == sorted(found)
+
+
+@pytest.mark.prefect
+@pytest.mark.parametrize("kind", ["delta"])
+def test_chunks_of_a_text_leave_with_it(run_spec: RunSpec, kind: str, tmp_path: Path) -> None:
+    out, more = tmp_path / "out", tmp_path / "more.parquet"
+    spec = doubling(kind, out) | {"steps": [{"kind": "chunk_text", "size": 16}]}
+    spec["sink"] |= {"mode": "upsert", "key": ["doc"]}
+    long, place = " ".join(["some words"] * 9), f"sink.path={out}"
+    rows = [{"doc": n, "x": float(n), "text": long} for n in range(2)]
+    first = run_spec(spec, place, rows=rows)
+    chunks = sorted((row["doc"], row["chunk"]) for row in first.rows)
+    assert len(chunks) > 12
+    pq.write_table(pa.table({"doc": [1], "x": [5.0], "text": ["shorter now"]}), more)
+    second = run_spec(spec, place, f"source.path={more}")
+    found = sorted((row["doc"], row["chunk"], row["doubled"]) for row in second.rows)
+    assert found == [*((*each, 0.0) for each in chunks if each[0] == 0), (1, 0, 10.0)]
+    verified = verify(second.spec)["rows"]
+    assert (verified["compared"], verified["differ"]) == (3, 0)
 
 
 @pytest.mark.prefect

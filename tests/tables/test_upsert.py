@@ -266,6 +266,28 @@ def test_the_newest_of_a_key_counts(open_bench: OpenBench) -> None:
     assert owners(bench) == {1: "a", 2: "b"}
 
 
+def test_pieces_of_a_row_come_and_leave_together(bench: TableBench) -> None:
+    """As those of a text that has become shorter."""
+    bench.run("k1", {"a": "v1"}, **ids(1, 2, 3), pieces=[3, 1, 2])
+    assert frame_of(bench)["id"].sort().to_list() == [1, 1, 1, 2, 3, 3]
+    bench.run("k2", {"b": "v1"}, **ids(1, 2, 4), pieces=[2, 2, 1])
+    found = frame_of(bench).select("id", "path").sort("id").rows()
+    assert found == [(1, "b"), (1, "b"), (2, "b"), (2, "b"), (3, "a"), (3, "a"), (4, "b")]
+    with pytest.raises(KeysRepeated, match=r"1 time, as in \[{'id': 5}\]"):
+        bench.run("k3", {"c": "v1"}, **ids(5, 5, 6), pieces=[2, 1, 2])
+
+
+@pytest.mark.parametrize("kind", ["delta"])
+def test_pieces_of_the_newest_row_count(open_bench: OpenBench) -> None:
+    bench = open_bench(**BY_ID, newest_by="at")
+    keys, times = pa.array([1, 1, 2]), pa.array([5, 7, 1])
+    bench.run("k1", {"a": "v1"}, extra={"id": keys, "at": times}, pieces=[3, 2, 2])
+    found = frame_of(bench).select("id", "row").sort("id", "row").rows()
+    assert found == [(1, 1), (1, 1), (2, 2), (2, 2)]
+    with pytest.raises(KeysRepeated, match=r"\['id', 'at'\] are the same"):
+        bench.run("k2", {"b": "v1"}, extra={"id": keys, "at": 5}, pieces=[2, 2, 1])
+
+
 @pytest.mark.parametrize("kind", ["delta"])
 def test_a_run_without_a_row_takes_none_out(open_bench: OpenBench) -> None:
     """As where all are filtered, or a redrive sets all of them aside again."""

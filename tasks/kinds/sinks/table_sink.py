@@ -55,7 +55,8 @@ class TableSink(Sink):
     key: list[str] = Field(
         default=[],
         description="Columns whose values together name a row, for mode upsert; none may be "
-        "missing.",
+        "missing. Rows that a step has made of one row, such as the pieces of a text, may share "
+        "them: they replace all that are published of the key.",
     )
     newest_by: str | None = Field(
         default=None,
