@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.errors import BatchInferenceError, InputChanged
+from tasks.errors import BatchInferenceError, InputChanged, StageFailed
 from tasks.kinds.sources import Source
 from tasks.kinds.sources.source import BYTES_PER_READ, BadRow, Read
 from tasks.protocol.asked_at_once import fetched
@@ -26,7 +26,7 @@ from tasks.protocol.plan_file import Shard, shards_of, wanted_of
 from tasks.protocol.ranges import IdRanges
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import Job
-from tasks.ray_job.stage_error import stage_error
+from tasks.ray_job.stage_error import describe, stage_error
 
 SMALL_FILE_READERS = 16
 QUICK_READERS = 32
@@ -242,5 +242,12 @@ def read_rows(source: Source, storage: FsspecStorage, todo: Todo) -> Iterator[Re
     except BatchInferenceError as error:
         error.locate("read", shard.path, row)
         raise
+    except PermissionError as error:
+        way_out = "let whoever runs the job read it"
+        if "exclude" in type(source).model_fields:
+            way_out += ", or leave it out by source.exclude"
+        raise StageFailed(f"{describe(error)}; {way_out}").locate(
+            "read", shard.path, row
+        ) from error
     except Exception as error:
         raise stage_error(error).locate("read", shard.path, row) from error

@@ -93,5 +93,8 @@ def test_what_may_not_be_read_is_told(
     place.put("secret.bin", b"x")
     job = place.job(tmp_path)
     monkeypatch.setattr(google, "forbidden", "secret")
-    with pytest.raises(StageFailed, match=r"(?s)PermissionError.*storage\.objects\.get"):
+    with pytest.raises(
+        StageFailed,
+        match=r"(?s)PermissionError.*storage\.objects\.get.*leave it out by source\.exclude",
+    ):
         [*read_share(job, 0, 1, lambda report: None)]
