@@ -32,7 +32,9 @@ from tasks.ray_job.job import output_of
 from tasks.run_folder import read_header
 from tasks.spec import BatchInferenceSpec
 
-MAY_DIFFER = WHICH_INPUTS | {"types", "null_values", "encoding", "sampling_rate"}
+MAY_DIFFER = WHICH_INPUTS | {
+    *("types", "null_values", "encoding", "sampling_rate", "verify_checksums"),
+}
 """Fields of a source that decide which inputs there are, or what a value is, but not which row is
 which, nor which columns it has."""
 SINK_MAY_DIFFER = {

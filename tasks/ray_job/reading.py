@@ -150,6 +150,8 @@ def cut(pending: Pending, limit: int) -> tuple[Pending, Pending]:
     if pending.rows <= limit:
         return pending, Pending()
     table = pa.concat_tables(pending.tables, promote_options="default")
+    if pending.size < pending.rows * SMALL_ROW:
+        table = table.combine_chunks()  # once: of many pieces each batch would look at all
     rest = table.slice(limit)
     pending.tables = [table.slice(0, limit)]
     left = Pending([rest], rows=len(rest), size=rest.nbytes)

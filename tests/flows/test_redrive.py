@@ -1,5 +1,6 @@
 """Rows that were set aside, run again: what works moves into the output, the rest stays."""
 
+import io
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ import pytest
 
 from flows.batch_inference import batch_inference
 from flows.redrive import redrive
+from flows.verify import verify
 from tasks.errors import InvalidSpec, OutputHeld, StageFailed
 from tasks.ledgers import ledger_of
 from tasks.plan import PlannedRun, make_plan
@@ -181,6 +183,27 @@ def test_a_row_whose_type_was_wrong_comes_back_once_it_is_named(tmp_path: Path) 
     assert report["rows"] == {"read": 1, "written": 1, "rejected": 0, "filtered": 0}
     rows = published(picky(folder, sink=sink))
     assert sorted(row["doubled"] for row in rows) == sorted([1.0, *range(0, 2000, 2)])
+
+
+def test_rows_with_wrong_checksums_come_back_once_these_are_not_compared(tmp_path: Path) -> None:
+    """And what was published before is verified so."""
+    folder, written = tmp_path / "in", io.BytesIO()
+    folder.mkdir()
+    rows = pa.table({"id": range(9), "x": [0.5] * 9})
+    pq.write_table(rows, written, compression="none", write_page_checksum=True)
+    content = bytearray(written.getvalue())
+    content[content.index(bytes(rows["x"].chunk(0).buffers()[1])[:8])] ^= 1
+    (folder / "a.parquet").write_bytes(content)
+    (folder / "b.parquet").write_bytes(written.getvalue())
+    source: dict[str, Any] = {"kind": "parquet", "path": str(folder)}
+    spec = spec_of(folder, source=source, errors={"max_rejected_fraction": 1.0})
+    batch_inference(spec)
+    assert len(aside(spec)) == 9
+    assert "source.verify_checksums: false" in aside(spec)[0]["error_message"]
+    source["verify_checksums"] = False
+    spec = spec_of(folder, source=source, errors={"max_rejected_fraction": 1.0})
+    assert redrive(spec)["rows"]["written"] == 9
+    assert verify(spec)["rows"] == {"published": 18, "compared": 9, "differ": 0}
 
 
 def test_an_input_that_changes_afterwards_takes_its_redriven_rows_along(numbers: Path) -> None:

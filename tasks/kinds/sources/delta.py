@@ -23,6 +23,12 @@ class DeltaSource(TableSource):
         default=None, ge=0, description="Read this version; the newest where empty."
     )
 
+    verify_checksums: bool = Field(
+        default=True,
+        description="Compare checksums of pages, where files have them, with what is read; where "
+        "one is another, the rest of the rows of its file is set aside.",
+    )
+
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
         if self.version is not None and self.as_of is not None:
@@ -41,7 +47,13 @@ class DeltaSource(TableSource):
         found.check()
         condition = self.condition_over(found.schema)
         named, doubtful = self.columns_of_filter, self.without_bounds(found.schema)
-        return replace(found, condition=condition, named=named, doubtful=doubtful)
+        return replace(
+            found,
+            condition=condition,
+            named=named,
+            doubtful=doubtful,
+            verify_checksums=self.verify_checksums,
+        )
 
     def without_bounds(self, schema: pa.Schema) -> frozenset[str]:
         """Columns that may hold NaN, where the filter is true of that: bounds leave it out."""

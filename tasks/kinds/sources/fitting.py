@@ -21,6 +21,9 @@ STORAGE_SAID = re.compile(
 )
 """What clients of object stores say that are not ours, in an OSError."""
 ONE_TYPE = "give it one type in all files, or leave it out"
+WRONG_CHECKSUMS = (
+    "; where whoever wrote the file is known for wrong ones, set source.verify_checksums: false"
+)
 LANCE_SAID = "LanceError(IO)"
 """What Lance says, in any."""
 
@@ -40,6 +43,12 @@ def data_error(error: Exception) -> Exception:
     if isinstance(error, OSError) and (error.errno is not None or type(error) is not OSError):
         raise error
     return error
+
+
+def with_way_out(error: Exception) -> Exception:
+    """An error of the data, with what to do where that is as it was written."""
+    said = " ".join(str(error).split())
+    return ValueError(said + WRONG_CHECKSUMS) if "CRC checksum" in said else error
 
 
 def fitted(schema: pa.Schema, rows: pa.Table, way_out: str = ONE_TYPE) -> pa.Table:

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.likest import did_you_mean
-from tasks.kinds.sources.fitting import DATA_ERRORS, conformed, data_error, fitted
+from tasks.kinds.sources.fitting import DATA_ERRORS, conformed, data_error, fitted, with_way_out
 from tasks.kinds.sources.folder_columns import (
     beside,
     folder_columns,
@@ -69,8 +69,8 @@ class ParquetSource(Source):
     )
     verify_checksums: bool = Field(
         default=True,
-        description="Compare checksums of pages, where files have them, with what is read; rows "
-        "of which they are others are set aside.",
+        description="Compare checksums of pages, where files have them, with what is read; where "
+        "one is another, the rest of the rows of its row group is set aside.",
     )
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
 
@@ -231,11 +231,12 @@ def parquet_file(opened: IO[bytes], *, verify_checksums: bool = True) -> pq.Parq
 def damaged(error: Exception) -> DamagedParquet:
     """What Arrow says of a file's bytes, in a sentence; raises the error where storage failed."""
     is_name = isinstance(error, UnicodeDecodeError)
-    said = "a name in it is not UTF-8" if is_name else " ".join(str(data_error(error)).split())
-    problem = f"the Parquet file is damaged, or is none: {said}"
-    if "CRC checksum" in said:
-        problem += "; where its writer is known to write wrong ones, source.verify_checksums: false"
-    return DamagedParquet(problem)
+    said = (
+        "a name in it is not UTF-8"
+        if is_name
+        else " ".join(str(with_way_out(data_error(error))).split())
+    )
+    return DamagedParquet(f"the Parquet file is damaged, or is none: {said}")
 
 
 def pinned_schema(pins: dict[str, Any]) -> pa.Schema | None:
@@ -259,14 +260,22 @@ def read_group(
         problem = f"no column {', '.join(missing)}" if missing else f"two columns {twice[0]}"
         yield from repeat(BadRow(ValueError(f"the file has {problem}")), left)
         return
-    try:
-        fit = partial(fitted, schema, way_out=OTHER_TYPE)
-        names = [name for name in schema.names if name in have]
-        size = rows_per_read(file.metadata.row_group(group), set(names))
-        threads = size > ROWS_PER_READ  # few rows are decoded in less time than threads take
-        batches = file.iter_batches(size, [group], names, use_threads=threads)
-        for rows in together(batches):
-            yield from conformed(rows, fit)
-            left -= len(rows)
-    except DATA_ERRORS as error:
-        yield from repeat(BadRow(damaged(error)), left)
+    fit = partial(fitted, schema, way_out=OTHER_TYPE)
+    names = [name for name in schema.names if name in have]
+    size, done = rows_per_read(file.metadata.row_group(group), set(names)), 0
+    # Of many rows that are read at once, all would go for one that is damaged.
+    for each in (size, ROWS_PER_READ) if size > ROWS_PER_READ else (size,):
+        at = 0
+        try:
+            # Few rows are decoded in less time than threads take.
+            batches = file.iter_batches(each, [group], names, use_threads=each > ROWS_PER_READ)
+            for rows in together(batches):
+                if at + len(rows) > done:
+                    yield from conformed(rows.slice(max(0, done - at)), fit)
+                at += len(rows)
+                done = max(done, at)
+        except DATA_ERRORS as error:
+            damage = damaged(error)
+        else:
+            return
+    yield from repeat(BadRow(damage), left - done)

@@ -14,7 +14,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds import expression
 from tasks.kinds.column_types import plain
 from tasks.kinds.likest import did_you_mean
-from tasks.kinds.sources.fitting import DATA_ERRORS, conformed, data_error, fitted
+from tasks.kinds.sources.fitting import DATA_ERRORS, conformed, data_error, fitted, with_way_out
 from tasks.kinds.sources.source import BadRow, Content, Read, Source, pins_of, schema_of
 from tasks.kinds.sources.table_reading.batches import together
 from tasks.kinds.sources.table_reading.carried import GONE, left_to_do
@@ -238,7 +238,7 @@ class TableSource(Source):
             raise InvalidSpec.at("source.path", self.path, problem + way_out) from error
         except DATA_ERRORS as error:
             lost = 1 if shard.rows is None else shard.rows - count
-            yield from [BadRow(data_error(error))] * lost
+            yield from [BadRow(with_way_out(data_error(error)))] * lost
             return
         if shard.rows is not None and count < shard.rows:
             problem = f"says that {shard.path} has {counted(shard.rows, 'row')}, and it has {count}"

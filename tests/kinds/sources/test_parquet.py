@@ -266,12 +266,14 @@ def test_small_rows_come_many_at_a_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [bytes(100_000), b"\1"])
-def test_rows_before_a_damaged_page_are_read(tmp_path: Path, damage: bytes) -> None:
+@pytest.mark.parametrize("others", [{}, {"name": ["abc"] * 60_000}], ids=["numbers", "texts"])
+def test_rows_before_a_damaged_page_are_read(
+    tmp_path: Path, damage: bytes, others: dict[str, Any]
+) -> None:
     """Where the file has checksums, as Spark's have, even one bit of numbers is told."""
     noise = np.random.default_rng(0).integers(0, 1 << 60, 60_000)
     pages = {"use_dictionary": False, "write_page_checksum": True, "data_page_size": 64 << 10}
-    columns = {"x": noise, "name": ["abc"] * len(noise)}
-    file = store(tmp_path, "a.parquet", columns, **pages)
+    file = store(tmp_path, "a.parquet", {"x": noise, **others}, **pages)
     chunk = pq.ParquetFile(file).metadata.row_group(0).column(0)
     content = bytearray(file.read_bytes())
     middle = chunk.data_page_offset + chunk.total_compressed_size // 2
@@ -284,8 +286,8 @@ def test_rows_before_a_damaged_page_are_read(tmp_path: Path, damage: bytes) -> N
     assert len(found) == len(noise)
     assert {str(row.error) for row in found[len(good) :]} == {
         "the Parquet file is damaged, or is none: could not verify page integrity, CRC checksum "
-        f"verification failed for page_ordinal {len(good) // 8192}; where its writer is known to "
-        "write wrong ones, source.verify_checksums: false"
+        f"verification failed for page_ordinal {len(good) // 8192}; where whoever wrote the file "
+        "is known for wrong ones, set source.verify_checksums: false"
     }
     if len(damage) == 1:
         unverified = read_all(source(tmp_path, verify_checksums=False))

@@ -36,8 +36,7 @@ LOGGED = re.compile(r"\d{20}\.json")
 DELETIONS = "deletionVectors"
 TRUE = pc.scalar(True)
 FORMAT = ds.ParquetFileFormat(
-    read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit=INT96_UNIT),
-    page_checksum_verification=True,
+    read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit=INT96_UNIT)
 )
 KNOWN_FEATURES = {
     DELETIONS,
@@ -61,6 +60,7 @@ class DeltaVersion:
     """Columns that the condition names."""
     doubtful: frozenset[str] = frozenset()
     """Those of them whose bounds do not tell what the condition is true of."""
+    verify_checksums: bool = True
 
     def check(self) -> None:
         """See that nothing in the table would be read wrongly.
@@ -179,7 +179,10 @@ class DeltaVersion:
             fragment = self.with_groups(fragment)
         needed = [*dict.fromkeys([*names, *self.named])]
         size, start = rows_at_once(self.schema, needed), 0
-        for batch in fragment.to_batches(columns=needed, schema=self.schema, batch_size=size):
+        options = ds.ParquetFragmentScanOptions(page_checksum_verification=self.verify_checksums)
+        for batch in fragment.to_batches(
+            columns=needed, schema=self.schema, batch_size=size, fragment_scan_options=options
+        ):
             rows = pa.Table.from_batches([batch])
             if kept is not None:
                 here = kept.slice(start, len(batch))
