@@ -19,6 +19,7 @@ from tasks.kinds.models.hf.options import HuggingFaceOptions, Task
 from tasks.kinds.models.hf.padding import reads_padding
 from tasks.kinds.models.hf.ragged import Ragged
 from tasks.kinds.models.hf.text import TOKENS, TYPES, TextInputs, reads_types, texts_of, with_tokens
+from tasks.kinds.models.hf.whole_words import of_whole_words, without_blanks
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.onednn import multiply_faster
 from tasks.kinds.models.torch_batches import Call, side_by_side
@@ -110,32 +111,17 @@ class Room:
         if any(map(all, encoded["special_tokens_mask"])):
             raise ValueError("the text has nothing that the model could read")
         encoded["offset_mapping"] = [
-            of_whole_words(each, found.word_ids(at), encoded["special_tokens_mask"][at])
+            of_whole_words(
+                texts[encoded[windows.OF_TEXT][at]],
+                each,
+                [
+                    word if of == 1 else None
+                    for word, of in zip(found.word_ids(at), found.sequence_ids(at), strict=True)
+                ],
+            )
             for at, each in enumerate(encoded["offset_mapping"])
         ]
         return encoded
-
-
-def of_whole_words(
-    offsets: list[tuple[int, int]], words: list[int | None], left_out: list[bool]
-) -> list[tuple[int, int]]:
-    """Where the word begins and ends that each token of a text is a part of.
-
-    Args:
-        offsets: of the tokens.
-        words: which one each is of; None: of none, and a word of its own.
-        left_out: whether it is none of the text's.
-    """
-    found = np.array(offsets, np.int32).reshape(-1, 2)
-    own = np.flatnonzero(~np.array(left_out, bool))
-    number = np.array([-1 - at if words[at] is None else words[at] for at in own])
-    firsts = np.append(0, np.flatnonzero(np.diff(number)) + 1)
-    lasts = np.append(firsts[1:], len(own)) - 1
-    tokens = lasts - firsts + 1
-    found[own] = np.stack(
-        [found[own[firsts], 0].repeat(tokens), found[own[lasts], 1].repeat(tokens)], axis=1
-    )
-    return [(start, end) for start, end in found.tolist()]
 
 
 def tokens_function(
@@ -199,7 +185,11 @@ def answer_finder(
                 for best, none in zip(best_answers, nothing.tolist(), strict=True)
             ]
         texts = texts_of(rows, column)
-        return with_columns(rows, columns_of(texts, best_answers))
+        whole = [
+            Answer(each.score, *without_blanks(text, each.start, each.end))
+            for text, each in zip(texts, best_answers, strict=True)
+        ]  # of some tokenizers a token has the blank that stands before it
+        return with_columns(rows, columns_of(texts, whole))
 
     return predict
 

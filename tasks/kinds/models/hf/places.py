@@ -13,6 +13,8 @@ PLACES = "__places"
 """Of each token where it begins and where it ends, in characters: twice as many numbers."""
 ASKED = {"return_offsets_mapping": True, "return_special_tokens_mask": True}
 """What a tokenizer has to tell for that."""
+Place = tuple[int, int]
+"""Of a part of a text, where it begins and where it ends, in characters."""
 NOWHERE = -1
 """Place of a token that the tokenizer has added, such as one that ends each text."""
 
@@ -44,7 +46,7 @@ def with_places(rows: pa.Table, encoded: dict[str, Any]) -> pa.Table:
     return rows.append_column(PLACES, pa.array(places, pa.list_(pa.int32())))
 
 
-def places_of(offsets: list[tuple[int, int]], added: list[int]) -> npt.NDArray[np.int32]:
+def places_of(offsets: list[Place], added: list[int]) -> npt.NDArray[np.int32]:
     """Where a text's tokens stand, (n, 2)."""
     places = np.array(offsets, np.int32).reshape(-1, 2)
     places[np.array(added, bool)] = NOWHERE
