@@ -13,7 +13,11 @@ from tasks.errors import InvalidSpec
 from tasks.fake_model import faked
 from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.model import Placement
-from tests.kinds.tiny_answers import save_answering, save_answering_in_pieces
+from tests.kinds.tiny_answers import (
+    save_answering,
+    save_answering_from_the_text_on,
+    save_answering_in_pieces,
+)
 from tests.kinds.tiny_models import WORDS, predicted, rows_of, save_bert, texts
 
 TASK = "question-answering"
@@ -55,10 +59,11 @@ class ByHand:
     def answer(self, question: str, context: str) -> tuple[str, float, int, int]:
         import torch
 
+        text_first = self.tokenizer.padding_side == "left"
+        text = 0 if text_first else 1
         read = self.tokenizer(
-            question,
-            context,
-            truncation="only_second",
+            *((context, question) if text_first else (question, context)),
+            truncation="only_first" if text_first else "only_second",
             max_length=64,
             stride=self.stride,
             return_overflowing_tokens=True,
@@ -68,26 +73,29 @@ class ByHand:
             types = torch.tensor([read["token_type_ids"][at]])
             with torch.no_grad():
                 out = self.model(input_ids=torch.tensor([tokens]), token_type_ids=types)
-            own = [place for place, which in enumerate(read.sequence_ids(at)) if which == 1]
+            own = [place for place, which in enumerate(read.sequence_ids(at)) if which == text]
+            none = tokens.index(self.tokenizer.cls_token_id)
             starts, ends = (
-                dict(zip([0, *own], each[0, [0, *own]].softmax(-1).tolist(), strict=True))
+                dict(zip([none, *own], each[0, [none, *own]].softmax(-1).tolist(), strict=True))
                 for each in (out.start_logits, out.end_logits)
             )
-            nothing = min(nothing, starts[0] * ends[0])
+            nothing = min(nothing, starts[none] * ends[none])
             for first in own:
                 for last in range(first, min(first + self.longest, own[-1] + 1)):
                     score = starts[first] * ends[last]
                     if score > best[0]:
                         begin, end = (read.token_to_word(at, each) for each in (first, last))
-                        start, _ = read.word_to_chars(at, begin, 1)
-                        best = (score, start, read.word_to_chars(at, end, 1)[1])
+                        start, _ = read.word_to_chars(at, begin, text)
+                        best = (score, start, read.word_to_chars(at, end, text)[1])
         if self.impossible and nothing > best[0]:
             return "", nothing, 0, 0
         return context[best[1] : best[2]], *best
 
 
 @pytest.mark.parametrize("batch_size", [None, 3])
-@pytest.mark.parametrize("save", [save_answering, save_answering_in_pieces])
+@pytest.mark.parametrize(
+    "save", [save_answering, save_answering_in_pieces, save_answering_from_the_text_on]
+)
 @pytest.mark.parametrize(
     "options",
     [
@@ -101,12 +109,14 @@ def test_answers_are_those_found_by_hand(
 ) -> None:
     save(tmp_path)
     questions, contexts = pairs(14)
-    contexts = contexts if save is save_answering else words(14)
+    contexts = words(14) if save is save_answering_in_pieces else contexts
     given = rows(questions, contexts)
     found = predicted(tmp_path, TASK, given, batch_size, **options).to_pylist()
     stride = options.get("stride", (64 - 3) // 3)
     longest = options.get("max_answer_length", 15)
     plain = ByHand(tmp_path, stride, longest, bool(options.get("impossible_answers")))
+    on_the_left = save is save_answering_from_the_text_on
+    assert plain.tokenizer.padding_side == ("left" if on_the_left else "right")
     for row, question, context in zip(found, questions, contexts, strict=True):
         answer, score, start, end = plain.answer(question, context)
         assert (row["answer"], row["start"], row["end"]) == (answer, start, end)

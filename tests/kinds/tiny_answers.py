@@ -1,5 +1,6 @@
 """Models of a few thousand random weights that find answers in texts."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -39,3 +40,24 @@ def save_finder(folder: Path, vocabulary: int) -> Any:
 
     torch.manual_seed(0)
     return saved(BertForQuestionAnswering(BertConfig(vocab_size=vocabulary, **BERT_SIZES)), folder)
+
+
+def save_answering_from_the_text_on(folder: Path) -> Any:
+    """One that reads the text before the question, and in the end the token for no answer."""
+    import torch
+    from tokenizers import processors
+    from transformers import XLNetConfig, XLNetForQuestionAnsweringSimple
+
+    made = tokenizer(with_pairs=True)
+    made._tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A:0 [SEP]:0 [CLS]:2",
+        pair="$A:0 [SEP]:0 $B:1 [SEP]:1 [CLS]:2",
+        special_tokens=[(each, VOCABULARY[each]) for each in ("[SEP]", "[CLS]")],
+    )
+    made.save_pretrained(folder)
+    file = folder / "tokenizer_config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "padding_side": "left"}))
+    torch.manual_seed(0)
+    sizes = {"d_model": 32, "n_layer": 2, "n_head": 2, "d_inner": 64, "initializer_range": 0.3}
+    config = XLNetConfig(vocab_size=len(VOCABULARY), **sizes)
+    return saved(XLNetForQuestionAnsweringSimple(config), folder)

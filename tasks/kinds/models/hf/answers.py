@@ -27,8 +27,6 @@ from tasks.kinds.models.torch_batches import Call, side_by_side
 TASK: Task = "question-answering"
 LONGEST_ANSWER = 15
 STRIDE = 128
-ADDED_BEFORE = 0
-"""Place of the token that stands for there being no answer."""
 Scores = npt.NDArray[np.float32]
 """Of a window's tokens, (tokens, 2): that an answer begins there, and that it ends."""
 
@@ -65,6 +63,8 @@ class Room:
             InvalidSpec: windows would share all of their tokens.
         """
         self.tokenizer = checkpoint.tokenizer()
+        self.text_first = self.tokenizer.padding_side == "left"
+        """As transformers trains them: XLNet, and many that read from left to right."""
         self.tokens = longest_text(checkpoint, self.tokenizer, TASK, options)
         own = self.tokens - self.tokenizer.num_special_tokens_to_add(pair=True)
         self.stride = min(STRIDE, own // 3) if options.stride is None else options.stride
@@ -95,10 +95,11 @@ class Room:
         Raises:
             ValueError: a text has no tokens.
         """
+        pair = ([*texts], [*questions]) if self.text_first else ([*questions], [*texts])
+        text = 0 if self.text_first else 1
         found = self.tokenizer(
-            [*questions],
-            [*texts],
-            truncation="only_second",
+            *pair,
+            truncation="only_first" if self.text_first else "only_second",
             max_length=self.tokens,
             return_offsets_mapping=True,
             **windows.asked(self.stride),
@@ -106,7 +107,7 @@ class Room:
         encoded = dict(found)
         count = range(len(encoded["input_ids"]))
         encoded["special_tokens_mask"] = [
-            [each != 1 for each in found.sequence_ids(at)] for at in count
+            [each != text for each in found.sequence_ids(at)] for at in count
         ]
         if any(map(all, encoded["special_tokens_mask"])):
             raise ValueError("the text has nothing that the model could read")
@@ -115,7 +116,7 @@ class Room:
                 texts[encoded[windows.OF_TEXT][at]],
                 each,
                 [
-                    word if of == 1 else None
+                    word if of == text else None
                     for word, of in zip(found.word_ids(at), found.sequence_ids(at), strict=True)
                 ],
             )
@@ -160,7 +161,8 @@ def answer_finder(
     """
     model = checkpoint.model("AutoModelForQuestionAnswering", placement)
     multiply_faster(model, placement)
-    inputs = TextInputs(checkpoint.tokenizer(), placement)
+    tokenizer = checkpoint.tokenizer()
+    inputs = TextInputs(tokenizer, placement)
     inputs.keep_to(model)
     inputs.same_lengths = reads_padding(model)
     longest = options.max_answer_length or LONGEST_ANSWER
@@ -168,12 +170,13 @@ def answer_finder(
 
     def predict(rows: pa.Table) -> pa.Table:
         parts, of_row = windows.apart(rows, (TOKENS, TYPES, places.PLACES))
-        stand = Ragged(parts[places.PLACES])
+        stand, tokens = Ragged(parts[places.PLACES]), Ragged(parts[TOKENS])
         found: list[list[Answer]] = [[] for _ in range(len(rows))]
         nothing = np.full(len(rows), np.inf)
         for index, scores in run(inputs.batches(parts)):
             for at, each in zip(index, scores, strict=True):
-                best, none = best_of(each, stand.row(at).reshape(-1, 2), longest)
+                no_answer = place_of_none(tokenizer, tokens.row(at))
+                best, none = best_of(each, stand.row(at).reshape(-1, 2), longest, no_answer)
                 found[of_row[at]].append(best)
                 nothing[of_row[at]] = min(nothing[of_row[at]], none)
         best_answers = [
@@ -213,20 +216,31 @@ def scores_by(model: Any) -> Call:
     return call
 
 
-def best_of(scores: Scores, stand: npt.NDArray[np.int32], longest: int) -> tuple[Answer, float]:
+def place_of_none(tokenizer: Any, tokens: npt.NDArray[np.int32]) -> int:
+    """Place of the token that stands for there being no answer, among those of a window."""
+    for token in (tokenizer.cls_token_id, tokenizer.bos_token_id):
+        if token is not None and (found := np.flatnonzero(tokens == token)).size:
+            return int(found[0])
+    return 0
+
+
+def best_of(
+    scores: Scores, stand: npt.NDArray[np.int32], longest: int, no_answer: int
+) -> tuple[Answer, float]:
     """The likeliest answer of a window, and how likely there is none in it.
 
     Args:
         scores: of its tokens.
         stand: where they stand in the text.
         longest: tokens of an answer.
+        no_answer: place of the token that stands for there being none.
     """
     is_text = stand[:, 0] != places.NOWHERE
     counts = is_text.copy()
-    counts[ADDED_BEFORE] = True
+    counts[no_answer] = True
     chances = np.where(counts[:, None], np.exp(scores - scores[counts].max(axis=0)), 0)
     chances /= chances.sum(axis=0)
-    nothing = float(chances[ADDED_BEFORE].prod())
+    nothing = float(chances[no_answer].prod())
     starts, ends = np.where(is_text[:, None], chances, 0).T
     spans = np.zeros((len(scores), min(longest, len(scores))), np.float32)
     for more in range(spans.shape[1]):
