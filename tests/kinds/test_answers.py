@@ -182,3 +182,20 @@ def test_other_columns_and_other_models(tmp_path: Path) -> None:
         HuggingFaceModel(
             task="text-classification", name_or_path="a/b", options={"max_answer_length": 3}
         )
+
+
+def test_the_likeliest_answer_is_found_where_none_is_likely(tmp_path: Path) -> None:
+    import torch
+    from transformers import AutoModelForQuestionAnswering
+
+    save_answering(tmp_path)
+    model = AutoModelForQuestionAnswering.from_pretrained(tmp_path)
+    with torch.no_grad():
+        model.qa_outputs.weight *= 1_000
+    model.save_pretrained(tmp_path)
+    questions, contexts = pairs(14)
+    found = predicted(tmp_path, TASK, rows(questions, contexts), max_answer_length=1).to_pylist()
+    assert min(row["score"] for row in found) == 0
+    for row in found:
+        assert row["answer"] == row["context"][row["start"] : row["end"]]
+        assert row["answer"] in WORDS

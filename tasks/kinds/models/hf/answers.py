@@ -3,6 +3,7 @@
 Source: https://huggingface.co/docs/transformers/tasks/question_answering
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -32,7 +33,7 @@ Scores = npt.NDArray[np.float32]
 
 
 class Answer(NamedTuple):
-    """A part of a text, and how likely it is the answer."""
+    """A part of a text, and the logarithm of how likely it is the answer."""
 
     score: float
     start: int
@@ -227,7 +228,7 @@ def place_of_none(tokenizer: Any, tokens: npt.NDArray[np.int32]) -> int:
 def best_of(
     scores: Scores, stand: npt.NDArray[np.int32], longest: int, no_answer: int
 ) -> tuple[Answer, float]:
-    """The likeliest answer of a window, and how likely there is none in it.
+    """The likeliest answer of a window, and how likely there is none in it, as a logarithm.
 
     Args:
         scores: of its tokens.
@@ -238,13 +239,14 @@ def best_of(
     is_text = stand[:, 0] != places.NOWHERE
     counts = is_text.copy()
     counts[no_answer] = True
-    chances = np.where(counts[:, None], np.exp(scores - scores[counts].max(axis=0)), 0)
-    chances /= chances.sum(axis=0)
-    nothing = float(chances[no_answer].prod())
-    starts, ends = np.where(is_text[:, None], chances, 0).T
-    spans = np.zeros((len(scores), min(longest, len(scores))), np.float32)
+    # Logarithms: what is less likely than the least float would be none of the answers.
+    logs = scores.astype(np.float64) - scores[counts].max(axis=0)
+    logs -= np.log(np.exp(logs[counts]).sum(axis=0))
+    nothing = float(logs[no_answer].sum())
+    starts, ends = np.where(is_text[:, None], logs, -np.inf).T
+    spans = np.full((len(scores), min(longest, len(scores))), -np.inf)
     for more in range(spans.shape[1]):
-        spans[: len(scores) - more, more] = starts[: len(scores) - more] * ends[more:]
+        spans[: len(scores) - more, more] = starts[: len(scores) - more] + ends[more:]
     first, more = divmod(int(spans.argmax()), spans.shape[1])
     start, end = int(stand[first, 0]), int(stand[first + more, 1])
     return Answer(float(spans[first, more]), start, end), nothing
@@ -255,7 +257,7 @@ def columns_of(texts: Sequence[str], answers: Sequence[Answer]) -> dict[str, pa.
     words = [text[each.start : each.end] for text, each in zip(texts, answers, strict=True)]
     return {
         "answer": pa.array(words, pa.string()),
-        "score": pa.array([each.score for each in answers], pa.float32()),
+        "score": pa.array([math.exp(each.score) for each in answers], pa.float32()),
         "start": pa.array([each.start for each in answers], pa.int32()),
         "end": pa.array([each.end for each in answers], pa.int32()),
     }
