@@ -133,6 +133,7 @@ def test_answers_are_those_found_by_hand(
         ("a", None, "'context' is empty in this row"),
         ("a", "  ", "'context' has no words in this row"),
         ("", "a b", "'question' has no words in this row"),
+        ("a " * 45, "b " * 17, "question has 45 tokens, and there is room for 40, beside its text"),
         ("a " * 41, "b " * 90, r"question has 41 tokens, .* for 40, beside its text in windows"),
     ],
 )
@@ -151,6 +152,8 @@ def test_the_longest_question_leaves_room(tmp_path: Path) -> None:
     save_answering(tmp_path)
     found = predicted(tmp_path, TASK, rows(["a " * 40], ["b " * 90]))
     assert found["answer"].to_pylist()[0].startswith("b")
+    alone = predicted(tmp_path, TASK, rows(["a " * 45, "a " * 60], ["b " * 16, "b"]))
+    assert all(each.startswith("b") for each in alone["answer"].to_pylist())
     none = predicted(tmp_path, TASK, rows(["a"], ["b"])[:0])
     assert none.schema == found.schema
 

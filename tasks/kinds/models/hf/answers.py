@@ -67,28 +67,31 @@ class Room:
         self.text_first = self.tokenizer.padding_side == "left"
         """As transformers trains them: XLNet, and many that read from left to right."""
         self.tokens = longest_text(checkpoint, self.tokenizer, TASK, options)
-        own = self.tokens - self.tokenizer.num_special_tokens_to_add(pair=True)
+        self.own = own = self.tokens - self.tokenizer.num_special_tokens_to_add(pair=True)
         self.stride = min(STRIDE, own // 3) if options.stride is None else options.stride
         self.for_question = own - self.stride - 1
         if self.for_question < 1:
             problem = f"leaves no room for a question among the {own} tokens that the model reads"
             raise InvalidSpec.at("model.options.stride", self.stride, f"{problem}: set fewer")
 
-    def refuse_long(self, questions: Sequence[str]) -> None:
+    def refuse_long(self, questions: Sequence[str], texts: Sequence[str]) -> None:
         """See that each window has more of the text than the one before.
 
         Raises:
-            ValueError: a question takes its place.
+            ValueError: a question takes its place, and its text does not fit beside it.
         """
+        for tokens, text in zip(self.counts(questions), texts, strict=True):
+            if tokens > self.for_question and tokens + self.counts([text])[0] > self.own:
+                problem = f"the question has {tokens} tokens, and there is room for"
+                raise ValueError(
+                    f"{problem} {self.for_question}, beside its text in windows that share "
+                    f"{self.stride} (model.options.stride): shorten it in a step"
+                )
+
+    def counts(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each text."""
         with quiet():
-            found = self.tokenizer([*questions], add_special_tokens=False)["input_ids"]
-        longest = max(map(len, found), default=0)
-        if longest > self.for_question:
-            problem = f"the question has {longest} tokens, and there is room for"
-            raise ValueError(
-                f"{problem} {self.for_question}, beside its text in windows that share "
-                f"{self.stride} (model.options.stride): shorten it in a step"
-            )
+            return [*map(len, self.tokenizer([*texts], add_special_tokens=False)["input_ids"])]
 
     def windows(self, questions: Sequence[str], texts: Sequence[str]) -> dict[str, Any]:
         """Tokens of pairs, with the place of the whole word that each is of; lists a window.
@@ -140,7 +143,7 @@ def tokens_function(
                 raise ValueError(f"column {column!r} has no words in this row")
         encoded: dict[str, Any] = {}
         if questions:  # of none, tokenizers give nothing
-            room.refuse_long(questions)
+            room.refuse_long(questions, texts)
             encoded = room.windows(questions, texts)
         together = windows.side_by_side(encoded, len(questions))
         rows = with_tokens(rows, together, has_types)
