@@ -1,5 +1,6 @@
 """Answers are those of the usual way to find them, done pair by pair and window by window."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,15 @@ from pydantic import ValidationError
 from tasks.errors import InvalidSpec
 from tasks.fake_model import faked
 from tasks.kinds.models import HuggingFaceModel
+from tasks.kinds.models.hf.folder import OF_PAGES
+from tasks.kinds.models.hf.transformers_types import types_of_finders
 from tasks.kinds.models.model import Placement
 from tests.kinds.tiny_answers import (
     save_answering,
+    save_answering_encoder_decoder,
     save_answering_from_the_text_on,
     save_answering_in_pieces,
+    save_answering_with_a_short_decoder,
 )
 from tests.kinds.tiny_models import WORDS, predicted, rows_of, save_bert, texts
 
@@ -70,9 +75,11 @@ class ByHand:
         )
         best, nothing = (-1.0, 0, 0), 2.0
         for at, tokens in enumerate(read["input_ids"]):
-            types = torch.tensor([read["token_type_ids"][at]])
+            given = {"input_ids": torch.tensor([tokens])}
+            if not self.model.config.is_encoder_decoder:
+                given["token_type_ids"] = torch.tensor([read["token_type_ids"][at]])
             with torch.no_grad():
-                out = self.model(input_ids=torch.tensor([tokens]), token_type_ids=types)
+                out = self.model(**given)
             own = [place for place, which in enumerate(read.sequence_ids(at)) if which == text]
             none = tokens.index(self.tokenizer.cls_token_id)
             starts, ends = (
@@ -94,7 +101,13 @@ class ByHand:
 
 @pytest.mark.parametrize("batch_size", [None, 3])
 @pytest.mark.parametrize(
-    "save", [save_answering, save_answering_in_pieces, save_answering_from_the_text_on]
+    "save",
+    [
+        save_answering,
+        save_answering_in_pieces,
+        save_answering_from_the_text_on,
+        save_answering_encoder_decoder,
+    ],
 )
 @pytest.mark.parametrize(
     "options",
@@ -146,6 +159,43 @@ def test_what_cannot_be_answered_is_an_error(
     model = HuggingFaceModel(task=TASK, name_or_path=str(tmp_path))
     with pytest.raises(ValueError, match=message):
         model.preprocessor()(given)
+
+
+@pytest.mark.parametrize(
+    ("finder", "model_type"),
+    [
+        *(("LayoutLMv3", "layoutlmv3"), ("Lilt", "lilt"), ("MarkupLM", "markuplm")),
+        *(("Tapas", "tapas"), ("LayoutLM", "layoutlm"), ("Vilt", "vilt"), ("Blip", "blip")),
+    ],
+)
+def test_a_model_that_wants_more_than_texts_is_refused(
+    tmp_path: Path, finder: str, model_type: str
+) -> None:
+    save_answering(tmp_path)
+    file = tmp_path / "config.json"
+    made = {"architectures": [f"{finder}ForQuestionAnswering"], "model_type": model_type}
+    file.write_text(json.dumps({**json.loads(file.read_text()), **made}))
+    with pytest.raises(InvalidSpec, match=f"is of the type {model_type}, of which .* bert and deb"):
+        HuggingFaceModel(task=TASK, name_or_path=str(tmp_path)).check()
+
+
+def test_the_types_of_models_that_find_answers_are_those_that_transformers_lists() -> None:
+    from transformers.models.auto import modeling_auto
+
+    listed = {*modeling_auto.MODEL_FOR_QUESTION_ANSWERING_MAPPING_NAMES}
+    assert types_of_finders() == listed
+    assert {*OF_PAGES} < listed
+
+
+def test_an_encoder_decoder_reads_what_both_of_its_halves_can(tmp_path: Path) -> None:
+    save_answering_encoder_decoder(tmp_path / "bart")
+    save_answering_with_a_short_decoder(tmp_path / "led")
+    for name in ("bart", "led"):
+        HuggingFaceModel(task=TASK, name_or_path=str(tmp_path / name)).check()
+    found = predicted(tmp_path / "led", TASK, rows(["a b"], ["c d e " * 20]))
+    assert set(found["answer"].to_pylist()[0].split()) <= {*"cde"}
+    with pytest.raises(InvalidSpec, match="encoder-decoder"):
+        HuggingFaceModel(task="token-classification", name_or_path=str(tmp_path / "bart")).check()
 
 
 def test_the_longest_question_leaves_room(tmp_path: Path) -> None:

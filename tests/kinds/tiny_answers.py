@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.kinds.tiny_models import BERT_SIZES, SPECIAL, VOCABULARY, WORDS, saved, tokenizer
+from tests.kinds.tiny_writers import small
 
 
 def save_answering(folder: Path) -> Any:
@@ -61,3 +62,25 @@ def save_answering_from_the_text_on(folder: Path) -> Any:
     sizes = {"d_model": 32, "n_layer": 2, "n_head": 2, "d_inner": 64, "initializer_range": 0.3}
     config = XLNetConfig(vocab_size=len(VOCABULARY), **sizes)
     return saved(XLNetForQuestionAnsweringSimple(config), folder)
+
+
+def save_answering_encoder_decoder(folder: Path) -> Any:
+    """BART, which reads a pair twice: its decoder too."""
+    import torch
+    from transformers import BartConfig, BartForQuestionAnswering
+
+    torch.manual_seed(0)
+    tokenizer(with_pairs=True).save_pretrained(folder)
+    return saved(BartForQuestionAnswering(BartConfig(**small(), decoder_start_token_id=3)), folder)
+
+
+def save_answering_with_a_short_decoder(folder: Path) -> Any:
+    """LED, whose decoder has fewer places than its encoder."""
+    import torch
+    from transformers import LEDConfig, LEDForQuestionAnswering
+
+    torch.manual_seed(0)
+    tokenizer(with_pairs=True).save_pretrained(folder)
+    places = {"max_encoder_position_embeddings": 64, "max_decoder_position_embeddings": 32}
+    config = LEDConfig(**small(), **places, attention_window=16, decoder_start_token_id=3)
+    return saved(LEDForQuestionAnswering(config), folder)

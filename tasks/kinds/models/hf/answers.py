@@ -66,7 +66,10 @@ class Room:
         self.tokenizer = checkpoint.tokenizer()
         self.text_first = self.tokenizer.padding_side == "left"
         """As transformers trains them: XLNet, and many that read from left to right."""
-        self.tokens = longest_text(checkpoint, self.tokenizer, TASK, options)
+        longest = longest_text(checkpoint, self.tokenizer, TASK, options)
+        # Of LED, whose decoder reads the pair again.
+        decoded = getattr(checkpoint.config(), "max_decoder_position_embeddings", None)
+        self.tokens = min(longest, decoded or longest)
         self.own = own = self.tokens - self.tokenizer.num_special_tokens_to_add(pair=True)
         self.stride = min(STRIDE, own // 3) if options.stride is None else options.stride
         self.for_question = own - self.stride - 1

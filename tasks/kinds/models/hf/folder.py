@@ -13,12 +13,12 @@ from tasks.kinds.models.hf.options import EMBEDDING, IMAGE, SEQ2SEQ, TEXT, Task
 from tasks.kinds.models.hf.own_code import OWN_CODE, tell_of_code
 from tasks.kinds.models.hf.processor_files import OWN_NAME, WEIGHTS, missing_parts
 from tasks.kinds.models.hf.quantized import refuse_lacking_packages
-from tasks.kinds.models.hf.transformers_types import types_here
+from tasks.kinds.models.hf.transformers_types import types_here, types_of_finders
 from tasks.kinds.models.safetensors_file import check_whole
 
 GEMMAS = ("Gemma3ForConditionalGeneration", "Gemma4ForConditionalGeneration")
 """They read images as well, and write texts without."""
-CLASSIFIER = "ForSequenceClassification"
+CLASSIFIER, FINDER = "ForSequenceClassification", "ForQuestionAnswering"
 LISTENERS = (
     *("Data2VecAudio", "Hubert", "SEW", "SEWD", "UniSpeech", "UniSpeechSat"),
     *("Wav2Vec2", "Wav2Vec2Bert", "Wav2Vec2Conformer", "WavLM"),
@@ -29,7 +29,7 @@ ARCHITECTURES: dict[str, tuple[str, ...]] = {
     "text-classification": (CLASSIFIER,),
     "zero-shot-classification": (CLASSIFIER,),
     "token-classification": ("ForTokenClassification",),
-    "question-answering": ("ForQuestionAnswering",),
+    "question-answering": (FINDER,),
     "object-detection": ("ForObjectDetection",),
     "text-generation": ("ForCausalLM", "LMHeadModel", *GEMMAS),
     "audio-classification": CLASSIFY_SOUNDS,
@@ -52,6 +52,8 @@ TOLD_IN_WORDS = ("OwlViT", "Owlv2", "GroundingDino", "MMGroundingDino", "OmDetTu
 """Beginnings of names of detectors that look for what a text says."""
 OF_ANY_SHAPE = "siglip2"
 """Beginning of the types of NaFlex models; those of one size are of the type siglip."""
+OF_PAGES = ("layoutlmv2", "layoutlmv3", "lilt", "lxmert", "markuplm")
+"""Types of models that find answers by where words stand on a page, or in pictures."""
 
 
 def local_folder(name: str) -> Path | None:
@@ -132,10 +134,12 @@ def check_architecture(name: str, config: dict[str, Any], task: Task) -> None:
         raise unknown_type(name, config)
     have = [str(each) for each in config.get("architectures") or []]
     encoder_decoder = bool(config.get("is_encoder_decoder"))
-    classifies = CLASSIFIER in ARCHITECTURES.get(task, ()) and any(
-        CLASSIFIER in each for each in have
+    writes_nothing = any(  # as of BART those that classify, or find answers
+        head in ARCHITECTURES.get(task, ()) and head in each
+        for head in (CLASSIFIER, FINDER)
+        for each in have
     )
-    if encoder_decoder and task in TEXT and task not in SEQ2SEQ and not classifies:
+    if encoder_decoder and task in TEXT and task not in SEQ2SEQ and not writes_nothing:
         problem = f"is an encoder-decoder ({', '.join(have)}): model.task is one of {SEQ2SEQ} then"
         raise InvalidSpec.at(FIELD, name, problem)
     if task in SEQ2SEQ and not encoder_decoder:
@@ -166,7 +170,24 @@ def check_architecture(name: str, config: dict[str, Any], task: Task) -> None:
     if have and wanted and not any(part in each for each in have for part in wanted):
         problem = f"holds {', '.join(have)}; {task} wants a model whose name has {wanted[0]}"
         raise InvalidSpec.at(FIELD, name, problem)
+    if FINDER in wanted:
+        refuse_other_finders(name, type_of(config))
     tell_of_code(name, config, type_of(config))
+
+
+def refuse_other_finders(name: str, model_type: str) -> None:
+    """See that a model finds answers in plain texts.
+
+    Raises:
+        InvalidSpec: it wants tables, pictures, or pages on which words have a place.
+    """
+    types = types_of_finders()
+    if model_type in OF_PAGES or (types and model_type not in types):
+        problem = (
+            f"is of the type {model_type}, of which transformers has none that finds answers in "
+            "texts alone: give one that does, as those of the types bert and deberta-v2"
+        )
+        raise InvalidSpec.at(FIELD, name, problem)
 
 
 def refuse_other_half(name: str, architecture: str, task: Task) -> None:
