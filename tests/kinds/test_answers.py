@@ -1,6 +1,7 @@
 """Answers are those of the usual way to find them, done pair by pair and window by window."""
 
 import json
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from pydantic import ValidationError
 from tasks.errors import InvalidSpec
 from tasks.fake_model import faked
 from tasks.kinds.models import HuggingFaceModel
+from tasks.kinds.models.hf import answers
 from tasks.kinds.models.hf.folder import OF_PAGES
 from tasks.kinds.models.hf.transformers_types import types_of_finders
 from tasks.kinds.models.model import Placement
@@ -252,3 +254,34 @@ def test_the_likeliest_answer_is_found_where_none_is_likely(tmp_path: Path) -> N
     for row in found:
         assert row["answer"] == row["context"][row["start"] : row["end"]]
         assert row["answer"] in WORDS
+
+
+def test_long_texts_are_read_a_few_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_answering(tmp_path)
+    read = HuggingFaceModel(task=TASK, name_or_path=str(tmp_path)).preprocessor()
+    given = rows([*WORDS[:16]], [f"{each} b c d " * 500 for each in WORDS[:16]])
+    read(given[:1])
+    peaks, found = [], []
+    for characters in (10**9, 8_500):
+        monkeypatch.setattr(answers, "CHARACTERS_AT_ONCE", characters)
+        tracemalloc.start()
+        found.append(read(given))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert found[0] == found[1]
+    assert peaks[1] < peaks[0] / 4
+
+
+def test_texts_share_a_reading_up_to_so_many_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "CHARACTERS_AT_ONCE", 10)
+    for lengths, stops in (
+        ([], []),
+        ([5, 5, 1], [2, 3]),
+        ([99, 3, 99, 0], [1, 2, 3, 4]),
+        ([3, 3, 3, 3, 0], [3, 5]),
+    ):
+        slices = [*answers.in_slices_of(np.array(lengths, np.int64))]
+        assert [each.stop for each in slices] == stops
+        assert [each.start for each in slices] == [0, *stops][: len(stops)]

@@ -4,7 +4,7 @@ Source: https://huggingface.co/docs/transformers/tasks/question_answering
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,8 @@ from tasks.kinds.models.torch_batches import Call, side_by_side
 TASK: Task = "question-answering"
 LONGEST_ANSWER = 15
 STRIDE = 128
+CHARACTERS_AT_ONCE = 1 << 16
+"""Of texts that are read together, unless one alone has more."""
 Scores = npt.NDArray[np.float32]
 """Of a window's tokens, (tokens, 2): that an answer begins there, and that it ends."""
 
@@ -140,19 +142,38 @@ def tokens_function(
     has_types = reads_types(room.tokenizer)
 
     def preprocess(rows: pa.Table) -> pa.Table:
+        lengths = np.array([*map(len, texts_of(rows, columns[1]))], np.int64)
+        slices = [encoded(rows[each.start : each.stop]) for each in in_slices_of(lengths)]
+        return pa.concat_tables(slices) if slices else encoded(rows)
+
+    def encoded(rows: pa.Table) -> pa.Table:
         questions, texts = (texts_of(rows, each) for each in columns)
         for column, values in zip(columns, (questions, texts), strict=True):
             if not all(map(str.strip, values)):
                 raise ValueError(f"column {column!r} has no words in this row")
-        encoded: dict[str, Any] = {}
+        read: dict[str, Any] = {}
         if questions:  # of none, tokenizers give nothing
             room.refuse_long(questions, texts)
-            encoded = room.windows(questions, texts)
-        together = windows.side_by_side(encoded, len(questions))
+            read = room.windows(questions, texts)
+        together = windows.side_by_side(read, len(questions))
         rows = with_tokens(rows, together, has_types)
         return windows.with_windows(places.with_places(rows, together), together)
 
     return preprocess
+
+
+def in_slices_of(lengths: npt.NDArray[np.int64]) -> Iterator[range]:
+    """Which texts are read together: what tokenizers tell takes many times the memory of tokens.
+
+    Args:
+        lengths: of the texts, in characters.
+    """
+    ends = lengths.cumsum()
+    start = before = 0
+    while start < len(ends):
+        fit = int(np.searchsorted(ends, before + CHARACTERS_AT_ONCE, side="right"))
+        yield range(start, stop := max(start + 1, fit))
+        start, before = stop, int(ends[stop - 1])
 
 
 def answer_finder(
