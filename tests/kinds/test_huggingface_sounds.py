@@ -14,7 +14,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.audio import Samples, audio_field
 from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.hf.checkpoint import Checkpoint
-from tasks.kinds.models.hf.sounds import SoundInputs
+from tasks.kinds.models.hf.sounds import Listener, SoundInputs
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.torch_threads import torch_threads
 from tests.kinds.sounds import encoded, tone
@@ -241,3 +241,41 @@ def test_half_precision_says_the_same(tmp_path: Path) -> None:
         for each in ("float32", "bfloat16")
     )
     assert half == pytest.approx(whole, abs=0.1)
+
+
+class Torchaudio:
+    """As many columns as torchaudio makes of a sound; it is not there in tests."""
+
+    @staticmethod
+    def fbank(waveform: Any, *, sample_frequency: int, num_mel_bins: int, **_: Any) -> Any:
+        import torch
+
+        frame, hop = (int(sample_frequency * each * 0.001) for each in (25.0, 10.0))
+        return torch.ones(1 + (waveform.shape[-1] - frame) // hop, num_mel_bins)
+
+
+@pytest.mark.parametrize("rate", [8_000, 16_000, 22_050, 44_100])
+@pytest.mark.parametrize("has_torchaudio", [False, True])
+def test_a_sound_is_cut_where_the_last_column_ends(
+    folders: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rate: int,
+    has_torchaudio: bool,
+) -> None:
+    from transformers import ASTFeatureExtractor
+    from transformers.models.audio_spectrogram_transformer import (
+        feature_extraction_audio_spectrogram_transformer as extraction,
+    )
+
+    monkeypatch.setattr(extraction, "is_speech_available", lambda: has_torchaudio)
+    monkeypatch.setattr(extraction, "ta_kaldi", Torchaudio, raising=False)
+    shutil.copytree(folders["spectrogram transformer"], tmp_path / "model")
+    made = ASTFeatureExtractor(sampling_rate=rate, num_mel_bins=16, max_length=64)
+    made.save_pretrained(tmp_path / "model")
+    listener = Listener.of(Checkpoint(str(tmp_path / "model")))
+    listener.extractor.max_length = 1_000
+    assert listener.longest
+    for samples, columns in ((listener.longest, 64), (listener.longest - 1, 63)):
+        found = listener.features(np.zeros(samples, np.float32))
+        assert int((found != found[-1]).any(axis=-1).sum()) == columns

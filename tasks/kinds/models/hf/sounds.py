@@ -23,7 +23,8 @@ from tasks.kinds.models.torch_batches import on_device
 FRAME, HOP = 0.025, 0.01
 """Seconds that a column of a spectrogram is of, and from one to the next, where no file says it."""
 USUAL_RATE = 16_000
-"""By which transformers counts them, whatever the rate is; torchaudio, if it is there, does not."""
+"""By which transformers itself counts them, whatever the rate is; torchaudio, if it is there, does
+not."""
 NUMBERS_PER_BATCH_ON_CPU = 1 << 16
 NUMBERS_PER_BATCH_ON_GPU = 1 << 22
 """A second is some ten thousand numbers, as samples and as a spectrogram. Of four seconds in a
@@ -53,8 +54,9 @@ class Listener:
             return cls(extractor, samples_for_one(config), None)
         fewest = getattr(extractor, "stride", 1)  # which wav2vec2-bert takes together
         most = getattr(extractor, "max_length", None)  # of the Audio Spectrogram Transformer
-        shortest = samples_for(fewest, extractor.sampling_rate)
-        return cls(extractor, shortest, most and samples_for(most, extractor.sampling_rate))
+        by_transformers = hasattr(extractor, "mel_filters")
+        rate = USUAL_RATE if by_transformers else extractor.sampling_rate
+        return cls(extractor, samples_for(fewest, rate), most and samples_for(most, rate))
 
     @property
     def sampling_rate(self) -> int:
@@ -96,9 +98,9 @@ class Listener:
         self.has_told = True
 
 
-def samples_for(columns: int, sampling_rate: int) -> int:
-    """Samples of which there are so many columns of a spectrogram, whoever makes it."""
-    return round((FRAME + (columns - 1) * HOP) * max(sampling_rate, USUAL_RATE))
+def samples_for(columns: int, rate: int) -> int:
+    """Samples of which there are so many columns of a spectrogram."""
+    return int(FRAME * rate) + (columns - 1) * int(HOP * rate)
 
 
 def samples_for_one(config: Any) -> int:
