@@ -76,6 +76,13 @@ def test_bytes_of_one_letter_are_of_its_word() -> None:
     assert of_whole_words(wide, [(0, 1), (0, 1), (1, 2)], [0, 0, 0]) == [(0, 1), (0, 1), (1, 2)]
 
 
+def test_blanks_are_of_the_word_that_follows() -> None:
+    tokens = [(0, 2), (2, 3), (3, 4), (4, 6), (6, 7)]
+    found = of_whole_words("in  19 ", tokens, [0, 1, 2, 3, 4])
+    assert found == [(0, 2), (2, 6), (2, 6), (2, 6), (6, 7)]
+    assert of_whole_words(" ", [(0, 1), (0, 2)], [0, None]) == [(0, 1), (0, 2)]
+
+
 @pytest.mark.parametrize("split", [True, False])
 def test_an_answer_is_no_longer_than_its_words(tmp_path: Path, split: bool) -> None:
     from transformers import PreTrainedTokenizerFast

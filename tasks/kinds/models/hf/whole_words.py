@@ -17,7 +17,8 @@ def of_whole_words(text: str, offsets: list[Place], words: list[int | None]) -> 
     digits on both sides of the border, of a script that has blanks between words. What tokenizers
     call a word would not do: of some it is all of the text (Llama's), of others what stands
     between two blanks, which is a sentence in Chinese, and has the full stop in English. Of a
-    script without blanks each token is a word, as nothing tells more.
+    script without blanks each token is a word, as nothing tells more. A token of blanks alone is
+    of the word that follows.
 
     Args:
         text: all of it.
@@ -28,13 +29,20 @@ def of_whole_words(text: str, offsets: list[Place], words: list[int | None]) -> 
     first = 0
     for at in range(1, len(offsets) + 1):
         if at == len(offsets) or not (
-            words[at] is not None
-            and words[at] == words[at - 1]
-            and goes_on(text, offsets[at - 1], offsets[at])
+            None not in (words[at - 1], words[at])
+            and (
+                is_blank(text, offsets[at - 1])
+                or (words[at] == words[at - 1] and goes_on(text, offsets[at - 1], offsets[at]))
+            )
         ):
             found[first:at] = [(offsets[first][0], offsets[at - 1][1])] * (at - first)
             first = at
     return found
+
+
+def is_blank(text: str, token: Place) -> bool:
+    """Whether a token has nothing but blanks."""
+    return not text[token[0] : token[1]].strip()
 
 
 def goes_on(text: str, token: Place, following: Place) -> bool:
