@@ -5,7 +5,7 @@ from datetime import timedelta
 from prefect.automations import Automation, ChangeFlowRunState, EventTrigger, Posture
 from prefect.client.schemas.objects import StateType
 
-from flows.heartbeats import EVERY_SECONDS, HEARTBEAT
+from flows.heartbeats import EVERY_SECONDS, HEARTBEAT, LEFT
 from tasks.counted import counted
 
 FLOWS = ["batch-inference", "redrive", "backfill"]
@@ -56,7 +56,7 @@ def end_silent_runs(silent_seconds: float = SILENT_HEARTBEATS * EVERY_SECONDS) -
         trigger=EventTrigger(
             posture=Posture.Proactive,
             after={HEARTBEAT},
-            expect={HEARTBEAT, *(f"prefect.flow-run.{each}" for each in (*ENDS, SUSPENDED))},
+            expect={HEARTBEAT, LEFT, *(f"prefect.flow-run.{each}" for each in (*ENDS, SUSPENDED))},
             match=FLOW_RUN,
             match_related=ANY_FLOW_OF_OURS,
             for_each={"prefect.resource.id"},

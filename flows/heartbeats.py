@@ -10,17 +10,21 @@ from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 
 from prefect.client.orchestration import get_client
 from prefect.context import FlowRunContext
 from prefect.events import emit_event
+from prefect.exceptions import Pause
 
 from flows.lost_worker import outlive_worker
 from flows.server_away import without_retries
 
 HEARTBEAT = "prefect.flow-run.heartbeat"
 """Prefect's own name of them."""
+LEFT = "prefect-ray-data.flow-run.left"
+"""The last word of a process whose run was suspended: until it leaves, which takes seconds, it may
+have given signs of life, after which silence would be taken for its death."""
 EVERY_SECONDS = 30.0
 
 
@@ -41,23 +45,32 @@ def heartbeats() -> Iterator[None]:
         "prefect.resource.role": "flow",
         "prefect.resource.name": context.flow.name,
     }
-    over = Event()
+    over, speaking, ahead = Event(), Lock(), timedelta()
+
+    def say(what: str) -> None:
+        with suppress(Exception):
+            emit_event(what, run, datetime.now(UTC) + ahead, related=[its_flow])
 
     def tell() -> None:
-        ahead = timedelta()
+        nonlocal ahead
         while not over.is_set():
             with suppress(Exception):  # the server may be away: the next one counts
                 ahead = time_at_server() - datetime.now(UTC)
-            if over.is_set():  # to ask takes a moment, and a run that is over gives no more
-                return
-            with suppress(Exception):
-                emit_event(HEARTBEAT, run, datetime.now(UTC) + ahead, related=[its_flow])
+            with speaking:
+                if over.is_set():  # to ask takes a moment, and a run that is over gives no more
+                    return
+                say(HEARTBEAT)
             over.wait(EVERY_SECONDS)
 
     # Prefect knows by the context which server it is.
     Thread(target=copy_context().run, args=(tell,), daemon=True).start()
     try:
         yield
+    except Pause:
+        with speaking:
+            over.set()
+            say(LEFT)
+        raise
     finally:
         over.set()
 

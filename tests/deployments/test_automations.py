@@ -46,12 +46,13 @@ from deployments.dead_runs import (
 )
 from flows.backfill import backfill
 from flows.batch_inference import batch_inference
-from flows.heartbeats import HEARTBEAT
+from flows.heartbeats import HEARTBEAT, LEFT
 from flows.preview import preview
 from flows.redrive import redrive
 from flows.search import search
 from flows.verify import verify
 from tasks.errors import InvalidSpec
+from tests.flows.test_heartbeats import heard
 from tests.stack_server import stack_server
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
@@ -114,8 +115,8 @@ def flow_run(deployment: UUID, *states: State) -> UUID:
     return UUID(str(run.id))
 
 
-def beat(run: UUID) -> None:
-    """A heartbeat of a flow run, as its process emits it."""
+def beat(run: UUID, what: str = HEARTBEAT) -> None:
+    """A heartbeat of a flow run, as its process emits it, or its last word."""
     with get_client(sync_client=True) as client:
         flow_id = client.read_flow_run(run).flow_id
     flow = {
@@ -123,7 +124,7 @@ def beat(run: UUID) -> None:
         "prefect.resource.role": "flow",
         "prefect.resource.name": "batch-inference",
     }
-    emit_event(HEARTBEAT, {"prefect.resource.id": f"prefect.flow-run.{run}"}, related=[flow])
+    emit_event(what, {"prefect.resource.id": f"prefect.flow-run.{run}"}, related=[flow])
 
 
 def states_of(run: UUID) -> list[str]:
@@ -183,11 +184,16 @@ def test_runs_whose_process_or_worker_is_gone_are_started_again(
     done = flow_run(first, Running(), Completed())
     cancelled = flow_run(first, Running(), Cancelling())
     suspended = flow_run(first, Running())
+    leaving = flow_run(first, Running())
     silent = flow_run(first, Running())
     for each in (done, cancelled, suspended, silent):
         beat(each)
+    await_that(lambda: bool(heard(str(suspended))), lambda: "no heartbeat")
     with get_client(sync_client=True) as client:
-        client.set_flow_run_state(suspended, Suspended())
+        for each in (suspended, leaving):
+            client.set_flow_run_state(each, Suspended())
+    beat(leaving)
+    beat(leaving, LEFT)
     taken = flow_run(first, Pending(), Submitting(), InfrastructurePending())
     slow = flow_run(first, Pending(), InfrastructurePending())
     begun = flow_run(first, Pending(), Running())
@@ -209,6 +215,7 @@ def test_runs_whose_process_or_worker_is_gone_are_started_again(
     assert states_of(done) == ["Scheduled", "Running", "Completed"], "a heartbeat came late"
     assert states_of(cancelled) == ["Scheduled", "Running", "Cancelling"], "nobody wants it again"
     assert states_of(suspended) == ["Scheduled", "Running", "Suspended"], "it waits for a person"
+    assert states_of(leaving) == ["Scheduled", "Running", "Suspended"], "its process has left it"
     assert states_of(mute) == ["Scheduled", "Running"], "its heartbeats may not get through"
     assert states_of(slow)[-1] == "Running", "its process came after all"
     assert states_of(begun)[-1] == "Running"

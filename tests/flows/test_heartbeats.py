@@ -24,10 +24,10 @@ from tests.flows.conftest import spec_of
 from tests.flows.jobs_cluster import await_that
 
 
-def heard(run: str) -> list[dict[str, Any]]:
-    """Heartbeats of a flow run that the server has."""
+def heard(run: str, what: str = heartbeats.HEARTBEAT) -> list[dict[str, Any]]:
+    """Heartbeats of a flow run that the server has, or other words of it."""
     asked = {
-        "event": {"name": [heartbeats.HEARTBEAT]},
+        "event": {"name": [what]},
         "resource": {"id": [f"prefect.flow-run.{run}"]},
     }
     with get_client(sync_client=True) as client:

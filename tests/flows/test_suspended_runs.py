@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from flows.heartbeats import LEFT
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import published, spec_of
 from tests.flows.jobs_cluster import await_that
+from tests.flows.test_heartbeats import heard
 from tests.flows.test_scheduled_runs import execute_here, look, scheduled_run
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
@@ -57,6 +59,11 @@ def test_it_stops_its_job_and_goes_on_where_somebody_resumes_it(numbers: Path) -
             client.set_flow_run_state(run.id, Suspended())
             process.wait(120)
         assert look(run).state.name == "Suspended"
+        await_that(
+            lambda: bool(heard(str(run.id), LEFT)), "its process did not say that it has left"
+        )
+        last = max(each["occurred"] for each in heard(str(run.id)))
+        assert heard(str(run.id), LEFT)[0]["occurred"] > last
         assert len(records(spec)) < 0.7 * BATCHES, "nobody pays for what nobody waits for"
         quick.touch()
         client.resume_flow_run(run.id)
