@@ -10,11 +10,11 @@ from tasks.errors import InputChanged, StageFailed
 from tasks.plan import make_plan
 from tasks.protocol.storage import open_storage
 from tasks.ray_job.job import Job
-from tasks.ray_job.reading import read_share
 from tasks.run import left_to_do, next_attempt
 from tests.azure_server import Azure
 from tests.flows.conftest import spec_of
 from tests.google_server import Google
+from tests.ray_job.test_objects_of_s3 import rows_of
 
 NAMES = ["a.bin", "b c.bin", "e%20.bin", "é.bin", *(f"{at:03}.bin" for at in range(20))]
 
@@ -49,13 +49,6 @@ def place(request: pytest.FixtureRequest) -> Place:
     for name in NAMES:
         place.put(name, name.encode() * 99)
     return place
-
-
-def rows_of(job: Job) -> list[tuple[str, bytes]]:
-    """All rows, in order: the file's name and what it holds."""
-    batches = read_share(job, 0, len(NAMES), lambda report: None)
-    rows = [row for batch in batches for row in batch.rows.to_pylist()]
-    return [(row["path"].rpartition("/")[2], row["bytes"]) for row in rows]
 
 
 ALL = [(name, name.encode() * 99) for name in sorted(NAMES)]
@@ -97,4 +90,4 @@ def test_what_may_not_be_read_is_told(
         StageFailed,
         match=r"(?s)PermissionError.*storage\.objects\.get.*leave it out by source\.exclude",
     ):
-        [*read_share(job, 0, 1, lambda report: None)]
+        rows_of(job)
