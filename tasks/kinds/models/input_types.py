@@ -28,12 +28,7 @@ def refuse_other_than_images(kind: pa.DataType, name: str, field: str = "model.c
     Raises:
         InvalidSpec: it holds something else.
     """
-    is_encoded = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-    if not (is_encoded or is_deep(kind) or is_list(kind) or pa.types.is_null(kind)):
-        problem = f"holds {kind}, and images are wanted: files, or arrays of a step"
-        if is_text(kind):
-            problem += "; have a step of your own read the files that it names"
-        raise InvalidSpec.at(field, name, problem)
+    refuse_other_than_media(kind, name, field, "images", is_list(kind), "arrays")
 
 
 def refuse_other_than_sounds(kind: pa.DataType, name: str) -> None:
@@ -42,12 +37,31 @@ def refuse_other_than_sounds(kind: pa.DataType, name: str) -> None:
     Raises:
         InvalidSpec: it holds something else.
     """
+    refuse_other_than_media(kind, name, "model.column", "sounds", is_any_list(kind), "samples")
+
+
+def refuse_other_than_media(
+    kind: pa.DataType, name: str, field: str, wanted: str, is_made: bool, made: str
+) -> None:
+    """See that a column may be one of files, or of what a step has made of them.
+
+    Args:
+        kind: the column's type.
+        name: the column's.
+        field: that names it.
+        wanted: what it should hold.
+        is_made: whether its lists may be what a step has made.
+        made: what that is called.
+
+    Raises:
+        InvalidSpec: it holds something else.
+    """
     is_encoded = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-    if not (is_encoded or is_any_list(kind) or is_deep(kind) or pa.types.is_null(kind)):
-        problem = f"holds {kind}, and sounds are wanted: files, or samples of a step"
+    if not (is_encoded or is_made or is_deep(kind) or pa.types.is_null(kind)):
+        problem = f"holds {kind}, and {wanted} are wanted: files, or {made} of a step"
         if is_text(kind):
             problem += "; have a step of your own read the files that it names"
-        raise InvalidSpec.at("model.column", name, problem)
+        raise InvalidSpec.at(field, name, problem)
 
 
 def refuse_other_than_numbers(kind: pa.DataType, name: str, field: str) -> None:

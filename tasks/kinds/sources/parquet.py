@@ -230,12 +230,9 @@ def parquet_file(opened: IO[bytes], *, verify_checksums: bool = True) -> pq.Parq
 
 def damaged(error: Exception) -> DamagedParquet:
     """What Arrow says of a file's bytes, in a sentence; raises the error where storage failed."""
-    is_name = isinstance(error, UnicodeDecodeError)
-    said = (
-        "a name in it is not UTF-8"
-        if is_name
-        else " ".join(str(with_way_out(data_error(error))).split())
-    )
+    said = " ".join(str(with_way_out(data_error(error))).split())
+    if isinstance(error, UnicodeDecodeError):
+        said = "a name in it is not UTF-8"
     return DamagedParquet(f"the Parquet file is damaged, or is none: {said}")
 
 
@@ -262,13 +259,13 @@ def read_group(
         return
     fit = partial(fitted, schema, way_out=OTHER_TYPE)
     names = [name for name in schema.names if name in have]
-    size, done = rows_per_read(file.metadata.row_group(group), set(names)), 0
-    # Of many rows that are read at once, all would go for one that is damaged.
-    for each in (size, ROWS_PER_READ) if size > ROWS_PER_READ else (size,):
+    most, done = rows_per_read(file.metadata.row_group(group), set(names)), 0
+    # Of many rows that are read at once all would go for one that is damaged: few are, after that.
+    for size in (most, ROWS_PER_READ) if most > ROWS_PER_READ else (most,):
         at = 0
         try:
             # Few rows are decoded in less time than threads take.
-            batches = file.iter_batches(each, [group], names, use_threads=each > ROWS_PER_READ)
+            batches = file.iter_batches(size, [group], names, use_threads=size > ROWS_PER_READ)
             for rows in together(batches):
                 if at + len(rows) > done:
                     yield from conformed(rows.slice(max(0, done - at)), fit)
