@@ -1,4 +1,8 @@
-"""The job: its stages of read → preprocess → infer → write, as one streaming Ray Data pipeline."""
+"""The job: its stages of read → preprocess → infer → write, as one streaming Ray Data pipeline.
+
+Each row of Ray's is one batch of ours, which Ray then neither cuts nor joins: that is why
+`batch_size` is 1 below.
+"""
 
 import ray
 from ray.data import ActorPoolStrategy, Dataset, TaskPoolStrategy
@@ -33,7 +37,7 @@ def run_pipeline(
 
     Args:
         job: what to do.
-        shares: of the attempt's shards, one for each read task.
+        shares: first line and the one after the last of the attempt's todo, for each read task.
         num_gpus: GPUs of one replica.
         report: told what each stage does.
         replicas: to begin with; None: as few as may be.
@@ -61,24 +65,7 @@ def run_pipeline(
     if "infer" in job.stages:
         replica = PreprocessAndInfer if in_replicas else Infer
         rows = inferred(rows, replica, job, num_gpus, report, replicas)
-    write(rows, job, report)
-
-
-def write(rows: Dataset, job: Job, report: Reporter) -> None:
-    """Run it all to the end of the write stage, and keep nothing that its tasks return.
-
-    `write_datasink` would keep that until the last, and Ray all that it needs to have it made
-    again: 20 KiB of the driver's memory for each batch.
-    """
-    stage = Write(
-        RecordDatasink(job, report),
-        input_dependencies=[rows._logical_plan.dag],
-        ray_remote_args={"num_cpus": job.spec.stages.write.num_cpus, **RETRIES},
-        compute=TaskPoolStrategy(most_writers(job.spec)),
-    )
-    written = Dataset._from_parent(rows, LogicalPlan(stage, rows.context))
-    for _ in written.iter_internal_ref_bundles():
-        pass
+    run_to_the_end(written(rows, job, report))
 
 
 def inferred(
@@ -89,7 +76,7 @@ def inferred(
     report: Reporter,
     replicas: int | None,
 ) -> Dataset:
-    """The infer stage: a pool of replicas."""
+    """The infer stage: a pool of replicas of the model."""
     resources = job.spec.resources
     return rows.map_batches_internal(
         replica,
@@ -110,3 +97,24 @@ def inferred(
         # Bounded by restarts: until Ray knows that a node is gone, calls fail many times a second.
         max_task_retries=-1,
     )
+
+
+def written(rows: Dataset, job: Job, report: Reporter) -> Dataset:
+    """The write stage, as `write_datasink` would add it, which would also run it all at once."""
+    stage = Write(
+        RecordDatasink(job, report),
+        input_dependencies=[rows._logical_plan.dag],
+        ray_remote_args={"num_cpus": job.spec.stages.write.num_cpus, **RETRIES},
+        compute=TaskPoolStrategy(most_writers(job.spec)),
+    )
+    return Dataset._from_parent(rows, LogicalPlan(stage, rows.context))
+
+
+def run_to_the_end(stages: Dataset) -> None:
+    """Run all stages, of which nothing was started before, and keep nothing that they return.
+
+    `write_datasink` would keep what its tasks return until the last, and Ray all that it needs to
+    have it made again: 20 KiB of the driver's memory for each batch.
+    """
+    for _ in stages.iter_internal_ref_bundles():
+        pass

@@ -39,7 +39,7 @@ pipeline.RecordDatasink = Nowhere
 DataContext.get_current().enable_progress_bars = False
 DataContext.get_current().target_max_block_size = 1  # as for a job: each row is a block
 batches = ray.data.range({BATCHES}, override_num_blocks=1)
-pipeline.write(batches, job_of(spec()), print)
+pipeline.run_to_the_end(pipeline.written(batches, job_of(spec()), print))
 print(*Held.at_last)
 """
 
