@@ -1,7 +1,7 @@
 """Rows as CSV files with a header."""
 
 import json
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -60,32 +60,28 @@ class CsvSink(Sink):
 
     def decode(self, data: bytes) -> pa.Table:
         """Rows of a CSV file; what a value was is inferred, nested values stay text."""
+        return self.read(data, quoted_strings_can_be_null=False)
+
+    def select(self, data: bytes, names: list[str], schema: pa.Schema) -> pa.Table:
+        """Some columns of a CSV file: numbers, booleans, lists as they were, the rest as text."""
+        rows = self.read(
+            data,
+            # A lone column's null is written as empty text.
+            quoted_strings_can_be_null=len(schema) == 1,
+            include_columns=names,
+            column_types={name: text_type(schema.field(name).type) for name in names},
+        )
+        return unflat(rows, schema)
+
+    def read(self, data: bytes, **convert: Any) -> pa.Table:
+        """Rows of a file that `encode` made, converted as Arrow's `ConvertOptions` say."""
         return pyarrow.csv.read_csv(
             pa.BufferReader(data),
             # One block, so that types are inferred from all of it.
             pyarrow.csv.ReadOptions(block_size=len(data) + 1),
             pyarrow.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
-            pyarrow.csv.ConvertOptions(
-                null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
-            ),
+            pyarrow.csv.ConvertOptions(null_values=[""], strings_can_be_null=True, **convert),
         )
-
-    def select(self, data: bytes, names: list[str], schema: pa.Schema) -> pa.Table:
-        """Some columns of a CSV file: numbers, booleans, lists as they were, the rest as text."""
-        rows = pyarrow.csv.read_csv(
-            pa.BufferReader(data),
-            pyarrow.csv.ReadOptions(block_size=len(data) + 1),
-            pyarrow.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
-            pyarrow.csv.ConvertOptions(
-                null_values=[""],
-                strings_can_be_null=True,
-                # A lone column's null is written as empty text.
-                quoted_strings_can_be_null=len(schema) == 1,
-                include_columns=names,
-                column_types={name: text_type(schema.field(name).type) for name in names},
-            ),
-        )
-        return unflat(rows, schema)
 
     def drop_rows(self, data: bytes, keep: Mask) -> bytes:
         """A file without some of its rows; the others stay as they are, byte for byte."""

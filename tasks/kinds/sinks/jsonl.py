@@ -62,7 +62,7 @@ class JsonlSink(Sink):
 
     def decode(self, data: bytes) -> pa.Table:
         """Rows of lines; numbers and lists as they were, times as text."""
-        rows = [json.loads(line) for line in data.split(b"\n")[:-1]]
+        rows = objects_of(data)
         return columns_of(rows, list(rows[0]) if rows else [])
 
     def first_rows(self, data: bytes, num_rows: int) -> pa.Table:
@@ -81,8 +81,7 @@ class JsonlSink(Sink):
             return read_by_arrow(data, names, schema)
         except (pa.ArrowException, OverflowError):  # as of maps, of no lines, or of 2 GiB of them
             pass
-        rows = [json.loads(line) for line in data.split(b"\n")[:-1]]
-        return columns_of(rows, names, schema)
+        return columns_of(objects_of(data), names, schema)
 
     def drop_rows(self, data: bytes, keep: Mask) -> bytes:
         """Lines without some of them; the others stay as they are, byte for byte."""
@@ -108,6 +107,11 @@ def lines(rows: pa.Table) -> pa.Buffer | bytes:
         return data_of(object_texts(objects, "}\n"))
     except pa.ArrowException:  # as of more than Arrow's texts hold
         return "".join(f"{each}\n" for each in plain_texts(objects)).encode()
+
+
+def objects_of(data: bytes) -> list[dict[str, Any]]:
+    """The objects of a file's lines."""
+    return [json.loads(line) for line in data.split(b"\n")[:-1]]
 
 
 def without_bytes(rows: pa.Table, form: str) -> pa.Table:
