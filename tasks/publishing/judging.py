@@ -69,7 +69,7 @@ def pass_gates(planned: PlannedRun, accepted: Accepted, keys: Keys | None) -> di
             for column, each in zip(columns, judged, strict=True)
             if each.distribution
         },
-        **({"accepted": {"failed": as_recorded(failed), **word()}} if failed else {}),
+        **({"accepted": {"failed": as_recorded(failed), **whose_word()}} if failed else {}),
     }
 
 
@@ -157,7 +157,7 @@ def as_recorded(judged: Iterable[Judgement]) -> list[dict[str, Any]]:
     return [{name: getattr(each, name) for name in RECORDED} for each in judged]
 
 
-def word() -> dict[str, Any]:
+def whose_word() -> dict[str, Any]:
     """Who publishes on their word, and when: this process's user, and the run's maker, if known."""
     by = f"{psutil.Process().username()}@{socket.gethostname()}"
     run = flow_run()

@@ -26,6 +26,7 @@ UNRECORDED_PER_REPLICA = 3
 UNRECORDED_SECONDS = 5.0
 """The same in seconds of a replica: of a quick model's batches these are more than three."""
 QUARANTINE = ParquetSink(path="quarantine")
+"""Encodes and decodes files of rows set aside; its path is not used."""
 SET_ASIDE = ".set_aside.parquet"
 """Ends the names of staged files of rows set aside, among those of rows that are not: who has a run
 held back finds them all by it."""
@@ -38,12 +39,11 @@ QUARANTINE_SCHEMA = pa.schema(
         ("error_message", pa.string()),
         ("input_json", pa.string()),
         ("run_id", pa.string()),
-        (
-            "history",
-            pa.string(),
-        ),  # JSON: what was said before, oldest first; or null
+        ("history", pa.string()),
     ]
 )
+"""`input_json` is JSON, cut off where it is long; `history` is JSON of what was said before, oldest
+first, or null."""
 
 
 def batches_per_write(job: Job) -> int:
