@@ -138,12 +138,12 @@ def test_cores_of_others_are_not_ours(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_jobs_go_by_what_the_container_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tasks.ray_job.local_autoscaling import LocalAutoscaler
-    from tasks.ray_job.stage_functions import limit_threads
+    from tasks.ray_job.stage_functions import threads_for
 
     contained(tmp_path, NEW, monkeypatch)
     found = this_machine()
     assert (found["CPU"], found["memory"]) == (2, 1)
-    assert (machine.cores(), limit_threads(8)) == (2, 2)
+    assert (machine.cores(), threads_for(8)) == (2, 2)
     assert LocalAutoscaler(100).free_before == GIB * 3 // 4
 
 

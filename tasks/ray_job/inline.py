@@ -26,8 +26,8 @@ from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.ray_job.stage_functions import (
     has_preprocessing,
     infer_stage,
-    limit_threads,
     preprocess_stage,
+    threads_for,
 )
 from tasks.ray_job.stage_threads import StageThreads
 from tasks.ray_job.writing import batches_per_write, write_reported
@@ -90,7 +90,7 @@ def start_stages(job: Job, line: StageThreads, report: Reporter) -> None:
     rows = line.add("read", read_reported(smaller, 0, job.num_shards, report))
     builders: dict[str, Callable[[], StageAdapter]] = {}
     if has_preprocessing(spec, job.stages):
-        threads = limit_threads(spec.stages.preprocess.num_cpus)
+        threads = threads_for(spec.stages.preprocess.num_cpus)
         builders["preprocess"] = partial(preprocess_stage, job, threads)
     if "infer" in job.stages:
         builders["infer"] = partial(loaded, job, line)
@@ -103,7 +103,7 @@ def loaded(job: Job, line: StageThreads) -> StageAdapter:
     """The infer stage; the line says so while it is not there yet."""
     line.is_loading = True
     try:
-        return infer_stage(job, "cpu", limit_threads(job.spec.resources.cores))
+        return infer_stage(job, "cpu", threads_for(job.spec.resources.cores))
     finally:
         line.is_loading = False
 

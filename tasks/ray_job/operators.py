@@ -18,9 +18,10 @@ from tasks.ray_job.poison_rows import InHand
 from tasks.ray_job.profiling import profiled_stage
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.ray_job.stage_error import raised_by
-from tasks.ray_job.stage_functions import device_of, infer_stage, limit_threads, preprocess_stage
+from tasks.ray_job.stage_functions import device_of, infer_stage, preprocess_stage, threads_for
 
 BUILT: dict[str, StageAdapter] = {}
+"""The preprocess stage of the job that this process works for, by the attempt's folder."""
 
 
 def preprocess(block: pa.Table, job: Job, report: Reporter) -> Iterator[pa.Table]:
@@ -56,7 +57,7 @@ def preprocessing(
         try:
             stage = BUILT[job.folder] = preprocess_stage(job, num_threads)
         except BaseException as error:
-            refuse_to_hide(error)
+            raise_if_ended_from_outside(error)
             known = on_this_node(raised_by("preprocess", error))
             raise known from known.__cause__
     if in_hand:
@@ -82,7 +83,7 @@ class Infer:
             self.stage = counted("infer", run, with_device(report, num_gpus))
             self.is_ready = True
         except BaseException as error:
-            refuse_to_hide(error)
+            raise_if_ended_from_outside(error)
             # Ray turns what a constructor raises into text; what a call raises arrives whole.
             self.stage = failing(error)
 
@@ -123,13 +124,13 @@ def threads_of_worker(num_cpus: float) -> int:
     Ray tells what uses OpenMP. Tokenizers use Rayon, which would take all of a node's cores; what
     the user has set for it stays.
     """
-    threads = limit_threads(num_cpus)
+    threads = threads_for(num_cpus)
     os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
     return threads
 
 
-def refuse_to_hide(error: BaseException) -> None:
-    """Let pass what ends a process from outside.
+def raise_if_ended_from_outside(error: BaseException) -> None:
+    """Let pass what ends a process from outside, as Ray does where a node is taken away.
 
     What user code raises to end it, as by sys.exit or where a library in Rust panics, is an error
     of the stage.

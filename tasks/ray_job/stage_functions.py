@@ -211,6 +211,6 @@ def device_of(num_gpus: float) -> str:
     return "cuda" if num_gpus > 0 else "cpu"
 
 
-def limit_threads(num_cpus: float) -> int:
-    """Threads for a share of cores, never more than there are."""
+def threads_for(num_cpus: float) -> int:
+    """Threads for a share of cores: at least one, and never more than there are cores."""
     return max(1, min(round(num_cpus), cores()))

@@ -22,7 +22,7 @@ from tasks.ray_job.operators import (
     PreprocessAndInfer,
     preprocess,
     preprocessing,
-    refuse_to_hide,
+    raise_if_ended_from_outside,
     threads_of_worker,
 )
 from tasks.ray_job.reading import read_share
@@ -100,8 +100,8 @@ def test_what_ends_a_process_from_outside_passes() -> None:
     vars(taken_away)["ray_terminate_msg"] = "the node is taken away"
     for error in (KeyboardInterrupt(), taken_away):
         with pytest.raises(type(error)):
-            refuse_to_hide(error)
-    refuse_to_hide(SystemExit(1))
+            raise_if_ended_from_outside(error)
+    raise_if_ended_from_outside(SystemExit(1))
 
 
 def test_a_wrong_spec_is_no_stages_fault(numbers: Path) -> None:
