@@ -15,7 +15,7 @@ from tasks.kinds.clusters import KubeRayCluster
 from tasks.plan import make_plan
 from tasks.publish import publish_planned
 from tasks.ray_job.cluster_capacity import Node, refuse_crowded, refuse_unmet
-from tasks.ray_job.counts import STAGES, Counts, Report, counted
+from tasks.ray_job.counts import STAGES, Counts, Report, with_reports
 from tasks.ray_job.device_clock import DeviceClock
 from tasks.ray_job.occupancy import Occupancy, Spent, StageWorkers
 from tasks.report import report_run
@@ -963,7 +963,7 @@ def test_a_stage_that_sleeps_does_not_compute() -> None:
         time.sleep(0.1)
         yield batch
 
-    list(counted("infer", run, reports.append)(batch_of([1, 2])))
+    list(with_reports("infer", run, reports.append)(batch_of([1, 2])))
     assert 0 <= reports[0].cpu_seconds < 0.05
 
 

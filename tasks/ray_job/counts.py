@@ -45,7 +45,8 @@ class Report:
     """Infer: seconds in which the replica's GPU was busy."""
 
 
-SUMMED = [each.name for each in fields(Report) if each.name != "stage"]
+SUMMED = tuple(each.name for each in fields(Report) if each.name != "stage")
+"""What is added up, of reports to a stage's count and of counts to one another."""
 
 
 @dataclass
@@ -67,7 +68,6 @@ class StageCount:
 
 Snapshot = dict[str, dict[str, Any]]
 """All stages' counts as JSON."""
-SUMS = frozenset(each.name for each in fields(StageCount)) - {"started", "updated"}
 
 
 @dataclass
@@ -101,7 +101,7 @@ def together(lost: Snapshot, now: Snapshot) -> Snapshot:
     """What counters have counted that have died, and what the one in their place has since."""
     return {
         stage: {
-            **{name: lost[stage][name] + each for name, each in now[stage].items() if name in SUMS},
+            **{name: lost[stage][name] + now[stage][name] for name in SUMMED},
             "started": lost[stage]["started"] or now[stage]["started"],
             "updated": now[stage]["updated"] or lost[stage]["updated"],
         }
@@ -120,18 +120,18 @@ def handed_on(count: Mapping[str, Any]) -> int:
 
 
 Reporter = Callable[[Report], None]
+Stage = Callable[[RowBatch], Iterator[RowBatch]]
+"""What becomes of a batch: it comes out whole, or in parts as these are done."""
 
 
-def counted(
-    stage: str, run: Callable[[RowBatch], Iterator[RowBatch]], report: Reporter
-) -> Callable[[RowBatch], Iterator[RowBatch]]:
+def with_reports(name: str, stage: Stage, report: Reporter) -> Stage:
     """A stage that reports what it does, batch by batch."""
 
     def stage_with_report(batch: RowBatch) -> Iterator[RowBatch]:
-        before = (len(batch.rejected), len(batch.filtered), batch.seconds.get(stage, 0.0))
+        before = (len(batch.rejected), len(batch.filtered), batch.seconds.get(name, 0.0))
         clock = CpuClock()
-        for each in run(batch):
-            report(replace(difference(stage, each, *before), cpu_seconds=clock.lap()))
+        for each in stage(batch):
+            report(replace(report_of(name, each, *before), cpu_seconds=clock.lap()))
             before = (0, 0, 0.0)
             yield each
             clock.lap()
@@ -151,8 +151,18 @@ class CpuClock:
         return max(0.0, self.at - before)
 
 
-def difference(stage: str, batch: RowBatch, rejected: int, filtered: int, spent: float) -> Report:
-    """What a stage added to a batch."""
+def report_of(
+    stage: str, batch: RowBatch, rejected: int = 0, filtered: int = 0, spent: float = 0.0
+) -> Report:
+    """What a stage has done to a batch.
+
+    Args:
+        stage: read, preprocess, infer or write.
+        batch: as it came out.
+        rejected: rows that were set aside before the stage had it.
+        filtered: the same of rows that were filtered.
+        spent: seconds of the stage that are reported already.
+    """
     rejected, filtered = len(batch.rejected) - rejected, len(batch.filtered) - filtered
     return Report(
         stage=stage,

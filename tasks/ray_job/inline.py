@@ -13,7 +13,7 @@ from functools import partial
 from tasks.errors import ErrorBudgetExceeded
 from tasks.protocol.batch import RowBatch
 from tasks.ray_job.batch_sizes import with_rows_per_batch
-from tasks.ray_job.counts import Counts, Reporter, counted
+from tasks.ray_job.counts import Counts, Reporter, with_reports
 from tasks.ray_job.follower_heartbeat import refuse_if_stopped
 from tasks.ray_job.gathering import Gathering
 from tasks.ray_job.job import Job
@@ -95,7 +95,7 @@ def start_stages(job: Job, line: StageThreads, report: Reporter) -> None:
     if "infer" in job.stages:
         builders["infer"] = partial(loaded, job, line)
     for stage, build in builders.items():
-        rows = line.add(stage, through(job, stage, build, rows, line, report))
+        rows = line.add(stage, run_stage(job, stage, build, rows, line, report))
     line.add("write", written(job, rows, per_write(job, smaller), report))
 
 
@@ -124,7 +124,7 @@ def per_write(job: Job, smaller: Job) -> int:
     return max(each, batches_per_write(smaller))
 
 
-def through(
+def run_stage(
     job: Job,
     stage: str,
     build: Callable[[], StageAdapter],
@@ -137,9 +137,9 @@ def through(
         adapter = build()
     functions = tuple(line.stoppable(stage, each) for each in adapter.functions)
     adapter = replace(adapter, functions=functions)
-    run = counted(stage, profiled_stage(job, stage, adapter), report)
+    reporting = with_reports(stage, profiled_stage(job, stage, adapter), report)
     for batch in rows:
-        yield from run(batch)
+        yield from reporting(batch)
 
 
 @contextmanager

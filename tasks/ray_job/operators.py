@@ -7,9 +7,9 @@ import pyarrow as pa
 
 from tasks.errors import BatchInferenceError
 from tasks.protocol.batch import RowBatch
-from tasks.ray_job.counts import Reporter, counted
+from tasks.ray_job.counts import Reporter, Stage, with_reports
 from tasks.ray_job.datasource import from_block, to_block
-from tasks.ray_job.deterministic_replay import Run, in_same_parts
+from tasks.ray_job.deterministic_replay import in_same_parts
 from tasks.ray_job.device_clock import with_device
 from tasks.ray_job.job import Job
 from tasks.ray_job.killed_replica import spare_memory
@@ -39,7 +39,7 @@ def preprocess(block: pa.Table, job: Job, report: Reporter) -> Iterator[pa.Table
 
 def preprocessing(
     job: Job, num_threads: int, report: Reporter, in_hand: InHand | None = None
-) -> Run:
+) -> Stage:
     """What it does to a batch; its functions are built once in each worker process.
 
     Args:
@@ -62,7 +62,7 @@ def preprocessing(
             raise known from known.__cause__
     if in_hand:
         stage = in_hand.noting(stage)
-    return counted("preprocess", profiled_stage(job, "preprocess", stage), report)
+    return with_reports("preprocess", profiled_stage(job, "preprocess", stage), report)
 
 
 class Infer:
@@ -70,7 +70,7 @@ class Infer:
 
     def __init__(self, job: Job, num_gpus: float, report: Reporter) -> None:
         self.job, self.report = job, report
-        self.stage: Run
+        self.stage: Stage
         self.is_ready = False
         self.in_hand: InHand | None = None
         self.threads = threads_of_worker(job.spec.resources.cores)
@@ -79,8 +79,8 @@ class Infer:
             if spare_memory(job, stage.limit):
                 self.in_hand = InHand.of_this_replica(job)
                 stage = self.in_hand.noting(stage)
-            run = profiled_stage(job, "infer", stage)
-            self.stage = counted("infer", run, with_device(report, num_gpus))
+            profiled = profiled_stage(job, "infer", stage)
+            self.stage = with_reports("infer", profiled, with_device(report, num_gpus))
             self.is_ready = True
         except BaseException as error:
             raise_if_ended_from_outside(error)
@@ -142,7 +142,7 @@ def raise_if_ended_from_outside(error: BaseException) -> None:
         raise error
 
 
-def failing(error: BaseException) -> Run:
+def failing(error: BaseException) -> Stage:
     """A stage whose model could not be loaded."""
     known = on_this_node(raised_by("infer", error))
 

@@ -12,7 +12,7 @@ import platform
 import pstats
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +21,8 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from tasks.counted import counted
-from tasks.protocol.batch import RowBatch
 from tasks.ray_job.blame import Function
+from tasks.ray_job.counts import Stage
 from tasks.ray_job.job import Job
 
 Item = TypeVar("Item")
@@ -133,11 +133,9 @@ def profiled_items(job: Job, stage: str, items: Iterator[Item]) -> Iterator[Item
         yield item
 
 
-def profiled_stage(
-    job: Job, stage: str, run: Callable[[RowBatch], Iterator[RowBatch]]
-) -> Callable[[RowBatch], Iterator[RowBatch]]:
+def profiled_stage(job: Job, name: str, stage: Stage) -> Stage:
     """A stage that is profiled where the run asks for it."""
-    return (lambda batch: profiled_items(job, stage, run(batch))) if job.profile else run
+    return (lambda batch: profiled_items(job, name, stage(batch))) if job.profile else stage
 
 
 def traced(job: Job, predict: Function) -> Function:

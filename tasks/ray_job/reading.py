@@ -11,10 +11,9 @@ from tasks.kinds.sources.source import BYTES_PER_READ, BadRow, Read
 from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd
 from tasks.protocol.ids import row_id, shard_of
 from tasks.protocol.plan_file import Shard
-from tasks.ray_job.counts import CpuClock, Report, Reporter
+from tasks.ray_job.counts import CpuClock, Report, Reporter, report_of
 from tasks.ray_job.job import Job
 from tasks.ray_job.opening import Todo, open_shards
-from tasks.ray_job.parents import num_parents
 from tasks.ray_job.profiling import profiled_items
 from tasks.ray_job.read_materialized import read_materialized
 from tasks.ray_job.stage_error import message_of
@@ -37,7 +36,9 @@ class Pending:
     sources: dict[int, str] = field(default_factory=dict)
     first_rows: dict[int, int] = field(default_factory=dict)
     rows: int = 0
+    """Of the tables."""
     size: int = 0
+    """Bytes of these in memory."""
 
     def name(self, shard: Shard) -> None:
         """Remember where a shard's rows come from."""
@@ -76,12 +77,7 @@ def read_reported(job: Job, start: int, stop: int, report: Reporter) -> Iterator
     read = read_share if "read" in job.stages else read_materialized
     clock = CpuClock()
     for batch in profiled_items(job, "read", read(job, start, stop, report)):
-        rejected, filtered = len(batch.rejected), len(batch.filtered)
-        gone = rejected + filtered
-        rows, parents = len(batch.rows) + gone, num_parents(batch.rows) + gone
-        seconds, of_cpu = batch.seconds["read"], clock.lap()
-        done = Report("read", rows, rejected, filtered, seconds, parents=parents)
-        report(replace(done, cpu_seconds=of_cpu))
+        report(replace(report_of("read", batch), cpu_seconds=clock.lap()))
         yield batch
         clock.lap()
     report(Report("read", 0, 0, 0, 0.0, tasks=1))
@@ -110,7 +106,7 @@ def read_share(job: Job, start: int, stop: int, report: Reporter) -> Iterator[Ro
             row = add(pending, opened.todo, read, row)
             while pending.is_full(limit):
                 opened.check_unchanged()
-                ready, pending = cut(pending, limit)
+                ready, pending = split(pending, limit)
                 pending.name(shard)
                 yield ready.take(time.monotonic() - begun)
                 begun = time.monotonic()
@@ -145,8 +141,8 @@ def add(pending: Pending, todo: Todo, read: Read, row: int) -> int:
     return row + count
 
 
-def cut(pending: Pending, limit: int) -> tuple[Pending, Pending]:
-    """What fills a batch, and the rows that are left."""
+def split(pending: Pending, limit: int) -> tuple[Pending, Pending]:
+    """What fills a batch of so many rows, with all else that waits, and the rows that are left."""
     if pending.rows <= limit:
         return pending, Pending()
     table = pa.concat_tables(pending.tables, promote_options="default")
