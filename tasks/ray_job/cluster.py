@@ -15,13 +15,12 @@ from tasks.ray_job.bare_data import bare_data
 from tasks.ray_job.batch_sizes import in_equal_shares, likely_rows_left
 from tasks.ray_job.cluster_capacity import Node, gpus_of_replica
 from tasks.ray_job.counts import Counts, Report, Snapshot, is_begun_anew, together
-from tasks.ray_job.deterministic_replay import forget_notes
 from tasks.ray_job.excluded_nodes import elsewhere, leaving_out, raise_of_node
 from tasks.ray_job.executor_polling import PollInterval
 from tasks.ray_job.follower_heartbeat import Followed
 from tasks.ray_job.gpu_queue import await_turn, within_limit
+from tasks.ray_job.head_notes import forget_all
 from tasks.ray_job.job import LOAD_SECONDS, Job
-from tasks.ray_job.killed_replica import forget_processes
 from tasks.ray_job.local_autoscaling import LocalAutoscaler, leave_pool_alone
 from tasks.ray_job.metrics import CountingActor
 from tasks.ray_job.nodes import await_room, check_nodes, nodes_lost, nodes_now
@@ -34,7 +33,7 @@ from tasks.ray_job.own_machine import (
     replicas_have_the_cores,
 )
 from tasks.ray_job.pipeline import run_pipeline
-from tasks.ray_job.poison_rows import DEATHS, forget_all, over_rows_in_hand
+from tasks.ray_job.poison_rows import DEATHS, over_rows_in_hand
 from tasks.ray_job.progress import JobStatus, Progress
 from tasks.ray_job.shares import cut_shares
 from tasks.ray_job.stage_functions import has_preprocessing
@@ -101,9 +100,7 @@ def run_on_ray(job: Job) -> None:
         raise
     finally:
         with suppress(Exception):  # what ended the job is to be heard
-            forget_notes(job)
             forget_all(job)
-            forget_processes(job)
     progress.finish()
 
 

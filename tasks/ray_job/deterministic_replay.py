@@ -7,15 +7,13 @@ in one part, and would be again. Those of which each row is recorded as done by 
 again.
 """
 
-import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 import ray
-from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_get, _internal_kv_put
 
 from tasks.protocol.batch import RowBatch, merge
 from tasks.protocol.ids import IdRuns, are_in, as_ids, distinct
@@ -23,11 +21,11 @@ from tasks.protocol.ranges import IdRanges
 from tasks.protocol.records import Record, load_records
 from tasks.ray_job.adaptive_batching import EMIT_EVERY_SECONDS
 from tasks.ray_job.blame import concatenated
+from tasks.ray_job.counts import Stage
+from tasks.ray_job.head_notes import key_of, note, noted
 from tasks.ray_job.job import Job
 from tasks.ray_job.parents import cut, num_parents
 
-Run = Callable[[RowBatch], Iterator[RowBatch]]
-NAMESPACE = b"batch-inference-parts"
 SOON_SECONDS = EMIT_EVERY_SECONDS / 4
 MOST_RECORDS = 10_000
 """To read more takes longer than a batch of such a run."""
@@ -45,24 +43,17 @@ class Notes:
         """Those of the task that this process is at, where it is done again; else none yet."""
         worker = ray._private.worker.global_worker.core_worker
         first = int(batch.ids[0]) if len(batch.rows) else 0
-        key = f"{job.id}/{ray.get_runtime_context().get_task_id()}/{first}".encode()
+        key = key_of(job, "parts", ray.get_runtime_context().get_task_id(), first)
         is_again = worker.get_current_task_attempt_number() > 0
-        known = _internal_kv_get(key, namespace=NAMESPACE) if is_again else None
-        return cls(key, json.loads(known) if known else [])
+        return cls(key, (noted(key) or []) if is_again else [])
 
     def add(self, rows: int) -> None:
         """Note a part, before anybody has it."""
         self.rows.append(rows)
-        noted = json.dumps(self.rows).encode()
-        _internal_kv_put(self.key, noted, overwrite=True, namespace=NAMESPACE)
+        note(self.key, self.rows)
 
 
-def forget_notes(job: Job) -> None:
-    """A job is over: until then, a node that is lost may have any batch done again."""
-    _internal_kv_del(f"{job.id}/".encode(), del_by_prefix=True, namespace=NAMESPACE)
-
-
-def in_same_parts(run: Run, job: Job) -> Run:
+def in_same_parts(stage: Stage, job: Job) -> Stage:
     """What a stage makes of batches, in the same parts each time."""
 
     def run_anew(batch: RowBatch) -> Iterator[RowBatch]:
@@ -70,10 +61,10 @@ def in_same_parts(run: Run, job: Job) -> Run:
         recorded = recorded_ids(job) if notes.rows else IdRanges.of(())
         for rows in [*notes.rows]:
             part, left = divided(left, rows)
-            yield empty(part) if is_in(part, recorded) else merge([*run(part)], concatenated)
+            yield empty(part) if is_in(part, recorded) else merge([*stage(part)], concatenated)
         if notes.rows and not len(left.rows):
             return
-        for made in run(left):
+        for made in stage(left):
             rows = settled_rows(made, left)
             is_whole = rows == num_parents(left.rows) and not notes.rows
             if not is_whole or time.monotonic() - begun > SOON_SECONDS:

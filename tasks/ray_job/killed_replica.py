@@ -4,12 +4,11 @@ import ray
 from ray._private.state import state
 from ray._raylet import WorkerID
 from ray.core.generated import common_pb2, gcs_pb2
-from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_get, _internal_kv_put
 
 from tasks.kinds.models.model import BatchLimit
+from tasks.ray_job.head_notes import key_of, note, noted
 from tasks.ray_job.job import Job
 
-NAMESPACE = b"batch-inference-replicas"
 MOST_HALVINGS = 6
 """Batches of a sixty-fourth: with fewer rows a kill has other reasons."""
 
@@ -25,22 +24,14 @@ def spare_memory(job: Job, limit: BatchLimit) -> bool:
         Whether there was a former process at all.
     """
     context = ray.get_runtime_context()
-    replica = f"{job.id}/{context.get_actor_id()}".encode()
-    process = context.get_worker_id()
-    former = _internal_kv_get(replica, namespace=NAMESPACE)
+    replica = key_of(job, "replicas", context.get_actor_id())
+    former = noted(replica)
     if former is not None:
-        its_process, its_halvings = former.decode().split()
-        unchanged = limit.halvings == int(its_halvings) < MOST_HALVINGS
-        if unchanged and has_run_out_of_memory(its_process):
+        unchanged = limit.halvings == former["halvings"] < MOST_HALVINGS
+        if unchanged and has_run_out_of_memory(former["process"]):
             limit.halve(tried=1)  # over a batch of unknown size
-    note = f"{process} {limit.halvings}".encode()
-    _internal_kv_put(replica, note, overwrite=True, namespace=NAMESPACE)
+    note(replica, {"process": context.get_worker_id(), "halvings": limit.halvings})
     return former is not None
-
-
-def forget_processes(job: Job) -> None:
-    """The job is over; the head, which may run for months, would keep a note of each replica."""
-    _internal_kv_del(f"{job.id}/".encode(), del_by_prefix=True, namespace=NAMESPACE)
 
 
 def has_run_out_of_memory(process: str) -> bool:

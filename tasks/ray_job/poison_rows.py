@@ -1,25 +1,18 @@
 """Which rows a process had in hand when it died, again: one of them may end it each time."""
 
-import json
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
 
 import pyarrow as pa
 import ray
 from ray.exceptions import ActorDiedError, OutOfMemoryError, RayError, WorkerCrashedError
-from ray.experimental.internal_kv import (
-    _internal_kv_del,
-    _internal_kv_get,
-    _internal_kv_list,
-    _internal_kv_put,
-)
 
 from tasks.counted import counted
 from tasks.errors import BatchInferenceError
 from tasks.protocol.batch import ROW, RowBatch
 from tasks.protocol.ids import Ids
+from tasks.ray_job import head_notes
 from tasks.ray_job.blame import Function, concatenated
 from tasks.ray_job.job import Job
 from tasks.ray_job.killed_replica import has_run_out_of_memory
@@ -27,7 +20,6 @@ from tasks.ray_job.parents import cut
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.ray_job.stage_error import stage_error
 
-NAMESPACE = b"batch-inference-in-hand"
 DEATHS = (ActorDiedError, WorkerCrashedError, OutOfMemoryError)
 """What Ray raises once a worker's process has died too often."""
 DEATHS_ALONE = 2
@@ -39,6 +31,44 @@ LOST = "its GPU took no call any more: "
 
 class ProcessDied(Exception):
     """A row has ended its process."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a worker begins with, as Ray's head keeps it for whoever comes after its death."""
+
+    stage: str
+    rows: int
+    """Of the call, of which the first and the last are told."""
+    first: int
+    last: int
+    """Their ids."""
+    source: str
+    row: int
+    last_source: str
+    last_row: int
+    """Where both come from: files, and the rows in these."""
+    process: str
+    """Ray's id of the worker's process, and of its node."""
+    node: str
+    tries: int
+    """How often a process before this one has died."""
+    alone: int
+    """How often in a row one was at this single row when it crashed."""
+    guilty: list[tuple[int, str]]
+    """Ids of rows that are not tried again, each with what is known of why."""
+    lost: str
+    """What the device said that ends this process; empty while it has said nothing."""
+
+    @classmethod
+    def found(cls, key: bytes) -> "Note | None":
+        """What a worker has noted last; None where it has noted nothing."""
+        known = head_notes.noted(key)
+        return cls(**known) if known else None
+
+    def keep(self, key: bytes) -> None:
+        """Leave it with Ray's head, in the place of the one before."""
+        head_notes.note(key, asdict(self))
 
 
 @dataclass
@@ -66,15 +96,16 @@ class InHand:
     @classmethod
     def of(cls, key: bytes, stage: str) -> "InHand":
         """What is known of a worker by what was noted before."""
-        noted = _internal_kv_get(key, namespace=NAMESPACE)
-        if noted is None:
+        note = Note.found(key)
+        if note is None:
             return cls(key, stage)
-        tries, pairs, alone, process, node, first, last, lost, *_ = json.loads(noted)
-        alone = alone + 1 if first == last and has_crashed(process, node) else 0
-        guilty = dict(pairs)
+        is_alone = note.first == note.last
+        alone = note.alone + 1 if is_alone and has_crashed(note.process, note.node) else 0
+        guilty = dict(note.guilty)
         if alone == DEATHS_ALONE:
-            guilty[first] = f"{LOST}{lost}" if lost else CRASHED
-        return cls(key, stage, tries + 1, (first, last), alone, lost, guilty)
+            guilty[note.first] = f"{LOST}{note.lost}" if note.lost else CRASHED
+        suspects = note.first, note.last
+        return cls(key, stage, note.tries + 1, suspects, alone, note.lost, guilty)
 
     @classmethod
     def of_this_replica(cls, job: Job) -> "InHand":
@@ -163,20 +194,34 @@ class InHand:
     def note(self, ids: Ids, lost: str = "") -> None:
         """Say which rows, where the driver finds it."""
         self.ids = ids
-        if len(ids) and self.batch:
-            first, last = (self.batch.where(int(ids[at])) for at in (0, -1))
-            at = int(ids[0]), int(ids[-1])
-            alone = self.alone if at == self.suspects else 0
-            context = ray.get_runtime_context()
-            where = [context.get_worker_id(), context.get_node_id()]
-            so_far = [self.tries, [*self.guilty.items()], alone, *where, *at, lost]
-            noted = json.dumps([*so_far, self.stage, len(ids), *first, *last]).encode()
-            with suppress(Exception):  # no row is to blame for a head that is away
-                _internal_kv_put(self.key, noted, overwrite=True, namespace=NAMESPACE)
+        if not len(ids) or not self.batch:
+            return
+        first, last = int(ids[0]), int(ids[-1])
+        source, row = self.batch.where(first)
+        last_source, last_row = self.batch.where(last)
+        context = ray.get_runtime_context()
+        note = Note(
+            stage=self.stage,
+            rows=len(ids),
+            first=first,
+            last=last,
+            source=source,
+            row=row,
+            last_source=last_source,
+            last_row=last_row,
+            process=context.get_worker_id(),
+            node=context.get_node_id(),
+            tries=self.tries,
+            alone=self.alone if (first, last) == self.suspects else 0,
+            guilty=[*self.guilty.items()],
+            lost=lost,
+        )
+        with suppress(Exception):  # no row is to blame for a head that is away
+            note.keep(self.key)
 
     def forget(self) -> None:
         """The task has come to its end."""
-        _internal_kv_del(self.key, namespace=NAMESPACE)
+        head_notes.forget(self.key)
 
 
 def has_crashed(process: str, node: str) -> bool:
@@ -190,37 +235,29 @@ def has_crashed(process: str, node: str) -> bool:
 
 def key_of(job: Job, worker: str | None) -> bytes:
     """Where a replica's or task's note is."""
-    return f"{job.id}/{worker}".encode()
+    return head_notes.key_of(job, "in-hand", worker)
 
 
 def over_rows_in_hand(job: Job, error: RayError) -> BatchInferenceError:
     """What a process that died too often has ended a job with: with the rows that it was at."""
-    known, noted = stage_error(error), None
+    known, note = stage_error(error), None
     with suppress(Exception):  # what ended the job is to be heard
-        noted = last_noted(job, error)
-    if noted is None:
+        note = last_note(job, error)
+    if note is None:
         return known.locate("infer") if isinstance(error, ActorDiedError) else known
-    *_, lost, stage, rows, source, row, last_source, last_row = noted
-    to = f" up to row {last_row}" if rows > 1 else ""
-    to += f" of {last_source}" if last_source != source else ""
-    to += f" ({LOST}{lost})" if lost else ""
+    to = f" up to row {note.last_row}" if note.rows > 1 else ""
+    to += f" of {note.last_source}" if note.last_source != note.source else ""
+    to += f" ({LOST}{note.lost})" if note.lost else ""
     return type(known)(
-        f"a worker's process died again and again, at last over {counted(rows, 'row')}"
+        f"a worker's process died again and again, at last over {counted(note.rows, 'row')}"
         f"{to}: where one of them breaks native code, leave it out by a step or its file by "
         f"source.exclude; where they take too much memory, ask for more; {known.message}"
-    ).locate(stage, source, row)
+    ).locate(note.stage, note.source, note.row)
 
 
-def last_noted(job: Job, error: RayError) -> list[Any] | None:
+def last_note(job: Job, error: RayError) -> Note | None:
     """The note of the replica that an error names, else of the task that was tried most often."""
-    keys: list[bytes] = _internal_kv_list(f"{job.id}/".encode(), namespace=NAMESPACE)
-    if isinstance(error, ActorDiedError):
-        keys = [key_of(job, error.actor_id)]
-    found = (_internal_kv_get(key, namespace=NAMESPACE) for key in keys)
-    notes: list[list[Any]] = [json.loads(each) for each in found if each]
-    return max(notes, key=lambda note: note[0], default=None)
-
-
-def forget_all(job: Job) -> None:
-    """The job is over."""
-    _internal_kv_del(f"{job.id}/".encode(), del_by_prefix=True, namespace=NAMESPACE)
+    is_replica = isinstance(error, ActorDiedError)
+    keys = [key_of(job, error.actor_id)] if is_replica else head_notes.keys_of(job, "in-hand")
+    notes = [note for note in map(Note.found, keys) if note]
+    return max(notes, key=lambda note: note.tries, default=None)

@@ -44,14 +44,13 @@ def test_what_is_recorded_of_a_batch_is_not_done_again(numbers: Path, ray_addres
 
 
 def notes_on(address: str, run_id: str) -> list[bytes]:
-    """What Ray's table, which lasts as long as its head, says of parts, rows in hand and replicas.
+    """What workers have noted with Ray's head, and nobody has deleted.
 
     Of one run: those of others on this Ray may have been killed, with nobody to delete them.
     """
     from ray._raylet import GcsClient  # type: ignore[attr-defined]
 
-    from tasks.ray_job import deterministic_replay, killed_replica, poison_rows
+    from tasks.ray_job.head_notes import NAMESPACE
 
-    table, begins = GcsClient(address=address), run_id.encode()
-    noting = (deterministic_replay, poison_rows, killed_replica)
-    return [key for each in noting for key in table.internal_kv_keys(begins, each.NAMESPACE)]
+    found: list[bytes] = GcsClient(address=address).internal_kv_keys(run_id.encode(), NAMESPACE)
+    return found

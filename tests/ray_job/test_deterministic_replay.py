@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd, without
 from tasks.protocol.ids import IdRuns, as_ids
 from tasks.protocol.records import Encoded, Part, store
-from tasks.ray_job import deterministic_replay
+from tasks.ray_job import deterministic_replay, head_notes
 from tasks.ray_job.deterministic_replay import Notes, in_same_parts
 from tasks.ray_job.job import Job
 from tests.ray_job.test_own_machine import job_of, spec
@@ -69,9 +69,7 @@ def job_in(folder: Path) -> Job:
 def pretend(patch: pytest.MonkeyPatch) -> None:
     """A dictionary in place of Ray's table of notes, and one task."""
     held: dict[bytes, bytes] = {}
-    patch.setattr(
-        deterministic_replay, "_internal_kv_put", lambda key, value, **_: held.update({key: value})
-    )
+    patch.setattr(head_notes, "_internal_kv_put", lambda key, value, **_: held.update({key: value}))
 
     def of_task(job: Job, batch: RowBatch) -> Notes:
         return Notes(b"task", json.loads(held.get(b"task", b"[]")))

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from tasks.kinds.models.model import BatchLimit
+from tasks.ray_job import head_notes
 from tasks.ray_job.killed_replica import MOST_HALVINGS, spare_memory
 from tests.ray_job.test_own_machine import job_of, spec
 
@@ -17,10 +18,10 @@ def replica_starts(monkeypatch: pytest.MonkeyPatch) -> "ReplicaStarts":
     starts = ReplicaStarts()
     monkeypatch.setattr("ray.get_runtime_context", lambda: starts.context)
     monkeypatch.setattr(
-        "tasks.ray_job.killed_replica._internal_kv_get", lambda key, namespace: starts.told.get(key)
+        "tasks.ray_job.head_notes._internal_kv_get", lambda key, namespace: starts.told.get(key)
     )
     monkeypatch.setattr(
-        "tasks.ray_job.killed_replica._internal_kv_put",
+        "tasks.ray_job.head_notes._internal_kv_put",
         lambda key, value, overwrite, namespace: starts.told.update({key: value}),
     )
     monkeypatch.setattr(
@@ -39,9 +40,9 @@ class ReplicaStarts:
 
     def __call__(self, actor: str, halvings: int, *, after_a_kill: bool = True) -> int:
         """Begin a process where so many halvings are remembered; how many there are then."""
-        former = self.told.get(f"{JOB.id}/{actor}".encode())
+        former = head_notes.noted(head_notes.key_of(JOB, "replicas", actor))
         if former is not None and after_a_kill:
-            self.killed.add(former.decode().split()[0])
+            self.killed.add(former["process"])
         self.processes += 1
         self.context = SimpleNamespace(
             get_actor_id=lambda: actor, get_worker_id=lambda: f"process{self.processes}"

@@ -11,10 +11,10 @@ import pytest
 from tasks.errors import OutOfMemory, StageFailed
 from tasks.protocol.batch import ROW, RowBatch
 from tasks.protocol.ids import row_id
-from tasks.ray_job import lost_device, poison_rows
+from tasks.ray_job import head_notes, lost_device, poison_rows
 from tasks.ray_job.adaptive_batching import Pace
 from tasks.ray_job.job import Job
-from tasks.ray_job.poison_rows import InHand, forget_all, key_of, over_rows_in_hand
+from tasks.ray_job.poison_rows import InHand, key_of, over_rows_in_hand
 from tasks.ray_job.stage_adapter import StageAdapter
 from tests.ray_job.test_own_machine import job_of, spec
 
@@ -39,7 +39,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> dict[bytes, bytes]:
     context = SimpleNamespace(get_worker_id=lambda: "process", get_node_id=lambda: "node")
     monkeypatch.setattr("ray.get_runtime_context", lambda: context)
     for name, call in calls.items():
-        monkeypatch.setattr(poison_rows, f"_internal_kv_{name}", call)
+        monkeypatch.setattr(head_notes, f"_internal_kv_{name}", call)
     return held
 
 
@@ -104,7 +104,7 @@ def test_of_tasks_the_one_is_told_that_was_tried_most_often(
         assert (error.stage, error.source, error.row) == ("preprocess", "/in/5", 97)
     thrice.forget()
     assert over_rows_in_hand(job, WorkerCrashedError()).source == "/in/7"
-    forget_all(job)
+    head_notes.forget_all(job)
     assert not table
     assert over_rows_in_hand(job, WorkerCrashedError()).stage is None
 
@@ -238,7 +238,7 @@ def test_a_head_that_is_away_sets_no_row_aside(job: Job, monkeypatch: pytest.Mon
     def away(*_: object, **__: object) -> None:
         raise RuntimeError("the head does not answer")
 
-    monkeypatch.setattr(poison_rows, "_internal_kv_put", away)
+    monkeypatch.setattr(head_notes, "_internal_kv_put", away)
     hand = InHand(key_of(job, ACTOR), "infer")
     hand.begin(batch())
     (made,) = hand.noting(StageAdapter("infer", (lambda rows: rows,)))(batch())
