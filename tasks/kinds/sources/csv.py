@@ -10,10 +10,11 @@ from pydantic import ConfigDict, Field
 from tasks.errors import InvalidSpec
 from tasks.kinds.likest import did_you_mean
 from tasks.kinds.sources.compressed import CODECS
+from tasks.kinds.sources.csv_reading.dialect import ColumnTwice
 from tasks.kinds.sources.csv_reading.files import BYTES_TO_INFER, CsvFiles
 from tasks.kinds.sources.csv_reading.header import refuse_others, without_header
 from tasks.kinds.sources.csv_reading.later_files import grown, with_later_values
-from tasks.kinds.sources.csv_reading.rows import ColumnTwice, Parser
+from tasks.kinds.sources.csv_reading.rows import Parser
 from tasks.kinds.sources.files_to_ask import GROWS, spread
 from tasks.kinds.sources.given_types import CsvType, refuse_unread, take_for_later, with_given
 from tasks.kinds.sources.other_columns import tell_of_other_columns

@@ -20,10 +20,12 @@ from tasks.kinds.sources.doubles import (
     TOO_LARGE,
     any_infinity,
     is_too_large,
+    whole_number,
 )
 from tasks.kinds.sources.files_to_ask import GROWS, spread
 from tasks.kinds.sources.given_types import JsonType, refuse_unread, with_given
 from tasks.kinds.sources.json_arrays import refuse_other_json
+from tasks.kinds.sources.json_fits import check_of
 from tasks.kinds.sources.json_misfits import Misfits
 from tasks.kinds.sources.json_types import (
     TOO_DEEP,
@@ -32,14 +34,13 @@ from tasks.kinds.sources.json_types import (
     merged_objects,
     object_types,
     settled,
-    surely_fits,
     type_of,
     types_of_others,
 )
-from tasks.kinds.sources.source import Read, Source, pins_of, schema_of
+from tasks.kinds.sources.sifting import sifted
+from tasks.kinds.sources.source import ROWS_PER_READ, Read, Source, pins_of, schema_of
 from tasks.kinds.sources.text import (
     blocks,
-    halved,
     not_utf8,
     read_lines,
     reads_of,
@@ -148,6 +149,8 @@ class Parser:
             explicit_schema=schema,
             unexpected_field_behavior="ignore" if ignores_others else "error",
         )
+        self.decoder = json.JSONDecoder(parse_int=whole_number, object_pairs_hook=distinct)
+        self.check = check_of(pa.struct([*schema]), ignores_others=ignores_others)
 
     def rows(self, block: bytes) -> Iterator[Read]:
         """The rows of whole lines; blank lines are none."""
@@ -162,8 +165,35 @@ class Parser:
                 yield from reads_of(table)
                 return
         lines = [line for line in (each.strip(BLANK) for each in block.split(b"\n")) if line]
-        if lines:
-            yield from halved(lines, self.table, self.explain)
+        for at in range(0, len(lines), ROWS_PER_READ):
+            yield from self.few(lines[at : at + ROWS_PER_READ])
+
+    def few(self, lines: list[bytes]) -> Iterator[Read]:
+        """The rows of so few lines that those which are good need not be looked at one by one."""
+        try:
+            table = self.table(lines)
+        except (ValueError, pa.ArrowException):
+            found = ((at, self.amiss(line)) for at, line in enumerate(lines))
+            suspects = {at: error for at, error in found if error}
+            yield from sifted(lines, suspects, self.table, self.explain)
+        else:
+            yield from reads_of(table)
+
+    def amiss(self, line: bytes) -> Exception | None:
+        """Why a line is surely no row; None where Arrow may take it."""
+        try:
+            found = self.decoder.decode(line.decode())
+        except json.JSONDecodeError as error:
+            return None if b"Inf" in line else error  # which Arrow takes, as it does Infinity
+        except UnicodeDecodeError as error:
+            return error
+        except RecursionError:
+            return None
+        except ValueError as error:
+            return None if self.ignores_others else error
+        if not isinstance(found, dict):
+            return ValueError("not an object")
+        return ValueError("it does not fit") if self.check(found) is False else None
 
     def table(self, lines: list[bytes]) -> pa.Table:
         """Lines as a table with a row for each."""
@@ -222,8 +252,9 @@ class Parser:
 
     def problem_of(self, value: Any, wanted: pa.DataType) -> str | None:
         """Why a value is none of a type; None where it is one."""
-        if value is None or surely_fits(value, wanted):
-            return None
+        fits = check_of(wanted, ignores_others=self.ignores_others)(value)
+        if fits is not None:
+            return None if fits else "it is of another type"
         alone = Parser(pa.schema([("value", wanted)]), ignores_others=self.ignores_others)
         try:
             alone.table([json.dumps({"value": value}).encode()])

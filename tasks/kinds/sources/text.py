@@ -180,24 +180,6 @@ def read_lines(found: Iterator[bytes], parse: Callable[[bytes], Iterator[Read]])
         yield BadRow(error, is_rest=True)
 
 
-def halved(
-    rows: list[bytes],
-    parse: Callable[[list[bytes]], pa.Table],
-    explain: Callable[[bytes, Exception], str],
-) -> Iterator[Read]:
-    """Rows as tables; what does not parse in one go is halved until bad rows stand alone."""
-    try:
-        table = parse(rows)
-    except (ValueError, pa.ArrowException) as error:
-        if len(rows) == 1:
-            yield bad_row(explain(rows[0], error), rows[0])
-            return
-        yield from halved(rows[: len(rows) // 2], parse, explain)
-        yield from halved(rows[len(rows) // 2 :], parse, explain)
-        return
-    yield from reads_of(table)
-
-
 def reads_of(table: pa.Table) -> Iterator[pa.Table]:
     """Rows as tables of a read's size."""
     for at in range(0, len(table), ROWS_PER_READ):

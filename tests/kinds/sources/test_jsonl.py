@@ -8,17 +8,15 @@ from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources import JsonlSource
-from tasks.kinds.sources.json_types import surely_fits
 from tasks.kinds.sources.jsonl import Parser
 from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.source import BadRow
@@ -122,31 +120,6 @@ def test_a_bad_line_says_what_is_wrong(tmp_path: Path, line: bytes, reason: str)
     assert first == FIRST
     assert reason in str(bad.error)
     assert bad.raw.encode()[:5] == line[:5]
-
-
-PLAIN = [pa.string(), pa.int64(), pa.uint64(), pa.float64(), pa.bool_()]
-
-
-@given(
-    st.booleans() | st.integers(-(2**65), 2**65) | st.floats() | st.text(),
-    st.sampled_from([*PLAIN, pa.timestamp("us"), pa.timestamp("us", "UTC")]),
-)
-@example("\ud800", pa.string())
-@example("\0", pa.string())
-def test_what_surely_fits_a_type_is_taken_by_arrow(value: Any, wanted: pa.DataType) -> None:
-    if surely_fits(value, wanted):
-        line = json.dumps({"x": value}).encode()
-        table = Parser(pa.schema([("x", wanted)]), ignores_others=False).table([line])
-        assert table["x"].to_pylist() == [value]
-
-
-def test_arrow_is_asked_of_no_more_values_than_need_be() -> None:
-    """Each call takes a third of a millisecond, and of a file whole columns may not fit."""
-    lines = [json.dumps({"b": "zä", "c": 0.5, "a": "x"}).encode()] * 8
-    with patch.object(Parser, "table", autospec=True, side_effect=Parser.table) as table:
-        found = [*Parser(TYPES, ignores_others=False).rows(b"\n".join(lines) + b"\n")]
-    assert all(isinstance(each, BadRow) for each in found)
-    assert table.call_count == 8 + 15  # of one value a line, and those that find the lines
 
 
 def test_a_number_beyond_all_doubles_is_bad_wherever_it_is_and_infinity_is_not(

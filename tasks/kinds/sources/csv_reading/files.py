@@ -10,9 +10,10 @@ from pydantic import Field, field_validator, model_validator
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import NO_VALUE
+from tasks.kinds.sources.csv_reading.dialect import SEPARATOR, ColumnTwice, Dialect
 from tasks.kinds.sources.csv_reading.inferring import FirstRows, inferred
 from tasks.kinds.sources.csv_reading.records import FileRecords, Records, line_ends, together
-from tasks.kinds.sources.csv_reading.rows import SEPARATOR, ColumnTwice, Dialect, Parser
+from tasks.kinds.sources.csv_reading.rows import Parser
 from tasks.kinds.sources.encoded import EncodedSource
 from tasks.kinds.sources.source import BadRow
 from tasks.kinds.sources.text import blocks, without_first

@@ -10,7 +10,7 @@ import pyarrow.csv as pc
 from pyarrow import compute
 
 from tasks.kinds.column_types import NO_VALUE, Word, is_text
-from tasks.kinds.sources.csv_reading.rows import Dialect
+from tasks.kinds.sources.csv_reading.dialect import Dialect
 from tasks.kinds.sources.doubles import has_wrapped, without_overlong, would_be_rounded
 from tasks.kinds.sources.source import BadRow, Read
 
