@@ -20,7 +20,14 @@ from tasks.kinds.sources.folder_columns import (
 )
 from tasks.kinds.sources.given_types import CsvType, refuse_unread, with_given
 from tasks.kinds.sources.other_columns import tell_of_other_columns
-from tasks.kinds.sources.parquet_types import INT96_UNIT, schema_in, settled, several, types_of
+from tasks.kinds.sources.parquet_types import (
+    INT96_UNIT,
+    other_names,
+    schema_in,
+    settled,
+    several,
+    types_of,
+)
 from tasks.kinds.sources.source import ROWS_PER_READ, BadRow, Read, Source, pins_of, schema_of
 from tasks.kinds.sources.stored_arrays import as_stored
 from tasks.kinds.sources.table_reading.batches import rows_per_read, together
@@ -250,11 +257,8 @@ def read_group(
     """One row group's rows; those that cannot be read are bad rows, each of them."""
     names = schema_in(file).names
     have = set(names)
-    missing = [name for name in demanded if name not in have]
-    twice = sorted(several(names) & {*schema.names})
     left = file.metadata.row_group(group).num_rows
-    if missing or twice:
-        problem = f"no column {', '.join(missing)}" if missing else f"two columns {twice[0]}"
+    if problem := other_names(names, schema.names, demanded):
         yield from repeat(BadRow(ValueError(f"the file has {problem}")), left)
         return
     fit = partial(fitted, schema, way_out=OTHER_TYPE)

@@ -106,3 +106,23 @@ def settled(schema: pa.Schema) -> pa.Schema:
 def several(names: Sequence[str]) -> set[str]:
     """Those that come more than once."""
     return {name for name, count in Counter(names).items() if count > 1}
+
+
+def other_names(names: list[str], wanted: list[str], demanded: list[str]) -> str | None:
+    """What is wrong with the names of a file's columns; None where nothing is.
+
+    Args:
+        names: of its columns.
+        wanted: of those that are read, which it may lack, but not by a slip.
+        demanded: of those that it may not lack.
+    """
+    have = {*names}
+    spelt = {each.strip().casefold(): each for each in sorted(have - {*wanted})}
+    for name in wanted:
+        if name not in have and (found := spelt.get(name.strip().casefold())):
+            way_out = "name it alike in all files, or leave it out of source.columns"
+            return f"the column {found!r} in place of {name!r}: {way_out}"
+    if missing := [name for name in demanded if name not in have]:
+        return f"no column {', '.join(missing)}"
+    twice = sorted(several(names) & {*wanted})
+    return f"two columns {twice[0]}" if twice else None

@@ -94,6 +94,19 @@ def test_columns_that_differ_from_the_first_files_are_told_once(
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.parametrize("columns", [None, ["id", "x"]])
+def test_a_column_that_is_spelt_otherwise_is_not_taken_for_one_that_is_missing(
+    tmp_path: Path, columns: list[str] | None
+) -> None:
+    store(tmp_path, "a.parquet", {"id": [1], "x": [0.5]})
+    store(tmp_path, "b.parquet", {"ID ": [2], "x": [0.5]})
+    store(tmp_path, "c.parquet", {"x": [0.5], "id": [3], "Id": [4]})
+    first, bad, last = read_all(source(tmp_path, columns=columns))
+    assert (first["id"], last["id"]) == (1, 3)
+    said = "the file has the column 'ID ' in place of 'id': name it alike in all files, or leave "
+    assert str(bad.error) == f"{said}it out of source.columns"
+
+
 def test_empty_file(tmp_path: Path) -> None:
     store(tmp_path, "a.parquet", {"x": pa.array([], pa.int64())})
     assert read_all(source(tmp_path)) == []
