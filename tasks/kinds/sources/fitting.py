@@ -2,7 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
+from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from tasks.kinds import lossless
@@ -13,7 +17,10 @@ DATA_ERRORS = (
     *(pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OSError),
     UnicodeDecodeError,  # a footer's names may be none
 )
-
+REFUSALS = (ValueError, pa.ArrowNotImplementedError, pa.ArrowTypeError)
+"""What is raised where a value does not fit."""
+Fit: TypeAlias = Callable[[pa.Table], pa.Table]
+Suspects: TypeAlias = Callable[[pa.Table], dict[int, Fit]]
 
 STORAGE_SAID = re.compile(
     r"AWS Error|curlCode|google::cloud::|Generic (?:S3|GCS|MicrosoftAzure) error"
@@ -62,11 +69,12 @@ def fitted(schema: pa.Schema, rows: pa.Table, way_out: str = ONE_TYPE) -> pa.Tab
     Raises:
         pyarrow.ArrowInvalid: a value does not fit, or a text is none.
     """
-    table = pa.table([cast(rows, each, way_out) for each in schema], schema=schema)
+    columns = []
     for each in schema:
+        columns.append(cast(rows, each, way_out))
         if not pa.types.is_primitive(each.type):
-            see_that_texts_are_utf8(table[each.name], each.name)
-    return table
+            see_that_texts_are_utf8(columns[-1], each.name)
+    return pa.table(columns, schema=schema)
 
 
 def see_that_texts_are_utf8(column: pa.ChunkedArray, name: str) -> None:
@@ -81,21 +89,80 @@ def see_that_texts_are_utf8(column: pa.ChunkedArray, name: str) -> None:
         raise pa.ArrowInvalid(f"column {name!r}: the text is not UTF-8") from error
 
 
-def conformed(rows: pa.Table, fit: Callable[[pa.Table], pa.Table]) -> Iterator[Read]:
-    """What `fit` makes of rows; those that do not fit are halved until alone."""
+def misfits(schema: pa.Schema, rows: pa.Table, way_out: str = ONE_TYPE) -> dict[int, Fit]:
+    """Rows that `fitted` refuses, by their places, and what of it does.
+
+    Looked for column by column: to make rows of many columns again and again takes long.
+    """
+    found: dict[int, Fit] = {}
+    for each in schema:
+        if rows.schema.get_all_field_indices(each.name):
+            fit = partial(fitted, pa.schema([each]), way_out=way_out)
+            search(rows.select([each.name]), fit, 0, found)
+    return found
+
+
+def search(rows: pa.Table, fit: Fit, start: int, found: dict[int, Fit]) -> None:
+    """Halve rows that do not fit until each of those is alone.
+
+    Args:
+        rows: to be looked at.
+        fit: raises an error where one does not fit.
+        start: which place the first one has.
+        found: rows that do not fit, by their places; what is known of one stays.
+    """
+    try:
+        fit(rows)
+        return
+    except REFUSALS:
+        half = len(rows) // 2
+    if half:
+        search(rows.slice(0, half), fit, start, found)
+        search(rows.slice(half), fit, start + half, found)
+    else:
+        found.setdefault(start, fit)
+
+
+def conformed(rows: pa.Table, fit: Fit, suspects: Suspects | None = None) -> Iterator[Read]:
+    """What `fit` makes of rows; those that do not fit are bad rows.
+
+    Args:
+        rows: to be fitted.
+        fit: raises an error where one does not fit.
+        suspects: tells which do not; else they are halved until alone.
+    """
     if rows.nbytes > BYTES_PER_READ and len(rows) > 1:
-        yield from halves(rows, fit)
+        yield from halves(rows, fit, suspects)
         return
     try:
         table = fit(rows)
-    except (ValueError, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        if len(rows) > 1:
+    except REFUSALS as error:
+        if len(rows) == 1:
+            yield BadRow(error, readable(rows))
+        elif suspects is None:
             yield from halves(rows, fit)
         else:
-            yield BadRow(error, readable(rows))
+            yield from around(suspects(rows), rows, fit)
         return
     if len(table):
         yield table
+
+
+def around(bad: dict[int, Fit], rows: pa.Table, fit: Fit) -> Iterator[Read]:
+    """What `fit` makes of rows without some, and these, bad, in their places."""
+    are_good = np.ones(len(rows), dtype=bool)
+    are_good[[*bad]] = False
+    try:
+        table, used = fit(rows.filter(pa.array(are_good))), 0
+    except REFUSALS:  # of types that Arrow takes nothing from
+        yield from halves(rows, fit)
+        return
+    for start, stop in pairwise([-1, *sorted(bad), len(rows)]):
+        if count := stop - start - 1:
+            yield table.slice(used, count)
+            used += count
+        if stop < len(rows):
+            yield from conformed(rows.slice(stop, 1), bad[stop])
 
 
 def readable(row: pa.Table) -> str:
@@ -106,10 +173,10 @@ def readable(row: pa.Table) -> str:
         return f"a row of {', '.join(row.column_names)}"[:500]
 
 
-def halves(rows: pa.Table, fit: Callable[[pa.Table], pa.Table]) -> Iterator[Read]:
+def halves(rows: pa.Table, fit: Fit, suspects: Suspects | None = None) -> Iterator[Read]:
     """Both halves of rows that were too much, or of which one does not fit."""
-    yield from conformed(rows.slice(0, len(rows) // 2), fit)
-    yield from conformed(rows.slice(len(rows) // 2), fit)
+    yield from conformed(rows.slice(0, len(rows) // 2), fit, suspects)
+    yield from conformed(rows.slice(len(rows) // 2), fit, suspects)
 
 
 def cast(rows: pa.Table, wanted: pa.Field, way_out: str = ONE_TYPE) -> pa.ChunkedArray:

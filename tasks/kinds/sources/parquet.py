@@ -11,7 +11,14 @@ from pydantic import ConfigDict, Field, model_validator
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.likest import did_you_mean
-from tasks.kinds.sources.fitting import DATA_ERRORS, conformed, data_error, fitted, with_way_out
+from tasks.kinds.sources.fitting import (
+    DATA_ERRORS,
+    conformed,
+    data_error,
+    fitted,
+    misfits,
+    with_way_out,
+)
 from tasks.kinds.sources.folder_columns import (
     beside,
     folder_columns,
@@ -261,7 +268,7 @@ def read_group(
     if problem := other_names(names, schema.names, demanded):
         yield from repeat(BadRow(ValueError(f"the file has {problem}")), left)
         return
-    fit = partial(fitted, schema, way_out=OTHER_TYPE)
+    fit, suspects = (partial(each, schema, way_out=OTHER_TYPE) for each in (fitted, misfits))
     names = [name for name in schema.names if name in have]
     most, done = rows_per_read(file.metadata.row_group(group), set(names)), 0
     # Of many rows that are read at once all would go for one that is damaged: few are, after that.
@@ -272,7 +279,7 @@ def read_group(
             batches = file.iter_batches(size, [group], names, use_threads=size > ROWS_PER_READ)
             for rows in together(batches):
                 if at + len(rows) > done:
-                    yield from conformed(rows.slice(max(0, done - at)), fit)
+                    yield from conformed(rows.slice(max(0, done - at)), fit, suspects)
                 at += len(rows)
                 done = max(done, at)
         except DATA_ERRORS as error:
