@@ -23,6 +23,8 @@ FAMILIES = {
     "text": (is_text, pa.types.is_string_view),
     "bytes": (*BYTES, pa.types.is_fixed_size_binary),
 }
+MOST_DIGITS = 76
+"""Of a decimal."""
 BECOMES = {
     *(("truth", "number"), ("date", "time"), ("text", "bytes"), ("bytes", "text")),
     *((name, "text") for name in ("truth", "number", "date", "time", "hour", "duration")),
@@ -52,6 +54,9 @@ def cast(
     keeps = partial(keeps_values, wants=wants, all_fields=all_fields)
     if not (keeps(column.type) or keeps(kind_of_values(column))):
         raise pa.ArrowInvalid(f"{column.type} cannot become {wants} without loss")
+    if pa.types.is_integer(column.type) and pa.types.is_decimal(wants):
+        # By itself Arrow wants room for all numbers of the type, whichever there are.
+        column = column.cast(pa.decimal256(MOST_DIGITS, wants.scale))
     try:
         found = column.cast(wants)
     except pa.ArrowNotImplementedError:  # of text to objects, though there is no text

@@ -1,6 +1,7 @@
 """Values that become another type stay what they are, or are refused."""
 
 from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ LOSSES = {
     "seconds that are no milliseconds": ([1_764_000_000], pa.timestamp("ms")),
     "a time that is no number": ([MORNING], pa.int64()),
     "a number that decimals round": ([1.239], pa.decimal128(10, 2)),
+    "a whole number beyond the decimals' digits": ([10**8], pa.decimal128(10, 2)),
     "a number beyond floats": ([1e300], pa.float32()),
     "a number beyond floats, in lists": ([[0.5], [1e300, None], None], pa.list_(pa.float32())),
     "a number beyond floats, in structs": ([{"a": -1e300}], pa.struct({"a": pa.float32()})),
@@ -46,6 +48,7 @@ KEPT = {
         pa.float32(),
         [0.5, float("inf")],
     ),
+    "whole numbers as decimals": ([7, None], pa.decimal128(10, 2), [Decimal("7.00"), None]),
     "truth as a number": ([True], pa.int8(), [1]),
     "a day as a time": ([date(2026, 11, 25)], pa.timestamp("us"), [datetime(2026, 11, 25)]),
     "a time as UTC's": (
