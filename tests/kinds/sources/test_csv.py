@@ -134,6 +134,26 @@ def test_a_bad_row_says_what_is_wrong(tmp_path: Path, record: bytes, reason: str
     assert bad.raw
 
 
+@pytest.mark.parametrize(
+    ("first", "later", "wider"),
+    [
+        ("1", "1.5", "float64"),
+        ("2026-01-31", "2026-01-31 10:00:00", "timestamp"),
+        ("2026-01-31 10:00:00", "2026-01-31T10:00:00.123", "timestamp"),
+    ],
+)
+def test_what_the_first_rows_are_too_narrow_for_is_told_with_the_type_that_takes_it(
+    tmp_path: Path, first: str, later: str, wider: Any
+) -> None:
+    write(tmp_path, "a.csv", f"a\n{first}\n".encode())
+    write(tmp_path, "b.csv", f"a\n{later}\n".encode())
+    source = CsvSource(path=str(tmp_path))
+    _, bad = read_all(source)
+    assert str(bad.error).endswith(f"; source.types: {{a: {wider}}} takes it")
+    rows = read_all(source.model_copy(update={"types": {"a": wider}}))
+    assert [isinstance(row, BadRow) for row in rows] == [False, False]
+
+
 def test_escaped_quotes_in_a_column_that_nobody_reads_set_no_row_aside(tmp_path: Path) -> None:
     content = b'a,note,b\n1,"say \\"hi\\"",x\n2,"so, \\"oh, no\\"",y\n3,,\\z\n'
     first, cut, last = parsed(tmp_path, content, columns=["a", "b"])

@@ -15,7 +15,7 @@ from tasks.counted import counted
 from tasks.kinds.column_types import LATER_VALUE, NO_VALUE, is_text
 from tasks.kinds.sources.csv_reading.dialect import Dialect, escaped_quotes
 from tasks.kinds.sources.csv_reading.records import Block
-from tasks.kinds.sources.csv_reading.unusual import refusal, unusual
+from tasks.kinds.sources.csv_reading.unusual import DAY, TIME, refusal, unusual
 from tasks.kinds.sources.doubles import (
     WRAPPED,
     any_infinity,
@@ -28,8 +28,14 @@ from tasks.kinds.sources.source import BadRow, Read
 from tasks.kinds.sources.text import BOM, RAW_CHARACTERS, not_utf8, reads_of
 
 CONVERSION = re.compile(r"In CSV column #(\d+):.*?(conversion error to .*)", re.DOTALL)
-FRACTION = re.compile(r"error to int64: invalid value '[-+]?\d*\.\d+'$")
-"""Of a column that the first rows have whole numbers in."""
+WIDER = {
+    re.compile(r"error to int64: invalid value '[-+]?\d*\.\d+'$"): "float64",
+    re.compile(
+        rf"error to (date32\[day\]|timestamp\[s\]): invalid value '{DAY}[ T]{TIME}(\.\d{{1,6}})?'$"
+    ): "timestamp",
+}
+"""Values of a column that the first rows have whole numbers, days or seconds in, and the type that
+takes them all."""
 ABOVE = "; where {!r} stands above the header, source.skip_lines passes over it"
 MAY_BE_WRAPPED = re.compile(WRAPPED.encode())
 
@@ -208,10 +214,9 @@ class Parser:
         if conversion:
             said = conversion[2][:RAW_CHARACTERS]  # it holds the value
             name = self.header[int(conversion[1])]
-            way_out = (
-                f"; source.types: {{{name}: float64}} takes it" if FRACTION.search(said) else ""
-            )
-            return f"column {name!r}: {said}{way_out}"
+            takes = (wider for pattern, wider in WIDER.items() if pattern.search(said))
+            ways_out = (f"; source.types: {{{name}: {wider}}} takes it" for wider in takes)
+            return f"column {name!r}: {said}{next(ways_out, '')}"
         try:
             values = self.dialect.values(record)
         except (ValueError, StopIteration):
