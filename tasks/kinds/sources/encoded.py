@@ -46,4 +46,7 @@ def as_utf8(found: Iterator[bytes], encoding: str) -> Iterator[bytes]:
                 at_start = False
                 yield told.encode(errors="surrogateescape")
     except UnicodeError as error:
-        raise DamagedFile(f"the file is not {encoding}, as source.encoding says") from error
+        problem = f"the file is not {encoding}, as source.encoding says"
+        if "BOM" in str(error):
+            problem += f": it lacks the mark that says which; say {encoding}-le or {encoding}-be"
+        raise DamagedFile(problem) from error

@@ -1,5 +1,6 @@
 """Rows from text files, one a line; and the streaming of lines that JSON Lines and CSV share."""
 
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
@@ -28,6 +29,12 @@ MOST_COLUMNS = 1 << 16
 BOM = b"\xef\xbb\xbf"
 OTHER_BOMS = (b"\xff\xfe", b"\xfe\xff")
 """Of UTF-16, and the first of UTF-32 too; no text in UTF-8 begins so."""
+UNMARKED = re.compile(rb"(?P<le>(?:[^\0]\0){4})|(?P<be>(?:\0[^\0]){4})")
+"""How UTF-16 begins without one, where its first letters are those of English."""
+SAY_IT = (
+    "say source.encoding: {}, where the source has that, or convert it to UTF-8, as by "
+    "iconv -f {} -t UTF-8"
+)
 NO_TEXT = {b"PK\x03\x04": "a ZIP archive or an Excel workbook", b"\xd0\xcf\x11\xe0": "of Excel"}
 """How files begin that bear the ending of text and are none, and what they are."""
 
@@ -91,8 +98,11 @@ def blocks(
         yield from as_utf8(chain([first], rest), encoding)
         return
     if first.startswith(OTHER_BOMS):
-        way_out = "say source.encoding: utf-16, where the source has that, or convert it to UTF-8, "
-        raise DamagedFile(f"the file is UTF-16 or UTF-32: {way_out}as by iconv -f UTF-16 -t UTF-8")
+        raise DamagedFile(f"the file is UTF-16 or UTF-32: {SAY_IT.format('utf-16', 'UTF-16')}")
+    if unmarked := UNMARKED.match(first):
+        end = str(unmarked.lastgroup)
+        way_out = SAY_IT.format(f"utf-16-{end}", f"UTF-16{end.upper()}")
+        raise DamagedFile(f"the file is UTF-16, without the mark that says so: {way_out}")
     yield from chain([first.removeprefix(BOM)], rest)
 
 
