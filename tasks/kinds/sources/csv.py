@@ -19,6 +19,7 @@ from tasks.kinds.sources.files_to_ask import GROWS, spread
 from tasks.kinds.sources.given_types import CsvType, refuse_unread, take_for_later, with_given
 from tasks.kinds.sources.other_columns import tell_of_other_columns
 from tasks.kinds.sources.source import Read, pins_of, schema_of
+from tasks.kinds.sources.text import bad_row
 from tasks.protocol.object_stat import Stat
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
@@ -164,10 +165,10 @@ class CsvSource(CsvFiles):
                 header = b"" if self.column_names else next(records, b"")
                 yield from without_header(header, records, error)
                 return
+            first = next(records, None)
+            if first is None:
+                return
             if self.column_names is None:
-                first = next(records, None)
-                if first is None:
-                    return
                 try:
                     names = self.dialect.header(first)
                     needed = pins.get(GROWS)
@@ -178,6 +179,10 @@ class CsvSource(CsvFiles):
                 except ValueError as error:
                     yield from without_header(first, records, error)
                     return
+            elif isinstance(first, bytes) and self.is_header(first):
+                yield bad_row("a header, and source.column_names is for files without one", first)
+            else:
+                records.put_back(first)
             parser = Parser(self.dialect, self.column_names or names, schema)
             for batch in records.many_at_once():
                 yield from parser.rows(batch)

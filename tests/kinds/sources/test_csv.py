@@ -513,6 +513,15 @@ def test_a_line_above_the_header_as_wide_as_the_table(tmp_path: Path) -> None:
         parsed(tmp_path, b"Export,,\na,b,c\n1,2,3\n")
 
 
+def test_a_header_in_a_later_file_is_no_row_where_files_have_none(tmp_path: Path) -> None:
+    write(tmp_path, "a.csv", b"x,y\n")
+    write(tmp_path, "b.csv", BOM + b'"a",b\nx,y\n')
+    first, bad, last = read_all(CsvSource(path=str(tmp_path), column_names=["a", "b"]))
+    assert first == last == {"a": "x", "b": "y"}
+    assert str(bad.error) == "a header, and source.column_names is for files without one"
+    assert bad.raw == '"a",b'
+
+
 def grown(source: CsvSource, *needed: str) -> dict[str, Any]:
     return dict(json.loads(json.dumps(source.pin_for_growth(*list_inputs(source), needed))))
 

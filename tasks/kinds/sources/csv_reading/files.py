@@ -136,7 +136,12 @@ class CsvFiles(EncodedSource):
         Raises:
             InvalidSpec: it is not: the header would be predicted.
         """
+        if self.is_header(first):
+            problem = f"is the header of {path}: leave it empty, for files that have one"
+            raise InvalidSpec.at("source.column_names", self.column_names, problem)
+
+    def is_header(self, first: bytes | BadRow) -> bool:
+        """Whether a file's first record is the very names that `column_names` has."""
         with suppress(ValueError):
-            if self.dialect.header(first) == self.column_names:
-                problem = f"is the header of {path}: leave it empty, for files that have one"
-                raise InvalidSpec.at("source.column_names", self.column_names, problem)
+            return self.dialect.header(first) == self.column_names
+        return False
