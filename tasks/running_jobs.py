@@ -12,7 +12,7 @@ from tasks.clusters.stopping import stop_job
 from tasks.errors import BatchInferenceError, InvalidSpec
 from tasks.lease import Holder, holder_of, is_held_for
 from tasks.ledgers import ledger_of
-from tasks.planning.unfinished import jobs_left
+from tasks.planning.unfinished import jobs_left, tell
 from tasks.protocol.asked_at_once import asked_at_once
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.read_back import read_note
@@ -81,8 +81,7 @@ def live_jobs(spec: BatchInferenceSpec) -> list[tuple[Job, RunningJob]]:
     which their run went on, perhaps hundreds that were killed, none is asked for.
     """
     found = []
-    jobs = sorted(unfinished_jobs(spec), key=lambda job: job.attempt)
-    for job in {job.run_id: job for job in jobs}.values():
+    for job in last_of_each_run(unfinished_jobs(spec)):
         try:
             if running := cluster_of(job.spec.cluster).attach(job):
                 found.append((job, running))
@@ -91,11 +90,19 @@ def live_jobs(spec: BatchInferenceSpec) -> list[tuple[Job, RunningJob]]:
     return found
 
 
+def last_of_each_run(jobs: list[Job]) -> list[Job]:
+    """Of each run's jobs the last, which alone may be at work."""
+    by_attempt = sorted(jobs, key=lambda job: job.attempt)
+    return list({job.run_id: job for job in by_attempt}.values())
+
+
 def tell_to_stop(spec: BatchInferenceSpec, flow_run: str | None = None) -> Told:
     """Stop the jobs at work on a spec's output; what they recorded stays good.
 
     One whose cluster is still being made is stopped before it starts. One whose cluster does not
-    answer, or is no more, keeps none of the others.
+    answer, or is no more, keeps none of the others. A run goes on only without jobs that have
+    ended or been told to: of these, perhaps hundreds that were killed, no cluster is asked, and
+    should one live all the same it finds word.
 
     Args:
         spec: one with their output.
@@ -104,11 +111,11 @@ def tell_to_stop(spec: BatchInferenceSpec, flow_run: str | None = None) -> Told:
     told, quiet = Told([], [], [], []), list[tuple[Job, list[BatchInferenceError]]]()
     published = published_runs(spec)
     paths = paths_of_runs(spec, published)
-    # The last first: what was made for its run goes with whichever is stopped.
     jobs = jobs_left(spec, paths)
     followed = asked_at_once(partial(is_followed_by, flow_run=flow_run), jobs)
     left = [job for job, is_its in zip(jobs, followed, strict=True) if is_its]
-    for job in sorted(left, key=lambda job: job.attempt, reverse=True):
+    tell(left)
+    for job in last_of_each_run(left):
         try:
             if stop_job(job):
                 told.stopped.append(job)
@@ -117,9 +124,7 @@ def tell_to_stop(spec: BatchInferenceSpec, flow_run: str | None = None) -> Told:
         except BatchInferenceError as error:
             quiet.append((job, [error]))
     over = runs_over(spec, paths, published)
-    # Of the others of a run it is known already that it went on without them.
-    last = {job.run_id: (job, errors) for job, errors in reversed(quiet)}
-    for job, errors in last.values():
+    for job, errors in quiet:
         if job.run_id not in over and not has_successor(job):
             told.unseen.append(job)
             told.errors.extend(errors)

@@ -1,6 +1,6 @@
 """Runs that build on the output as it is and are not published: whose they are, who is at work."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from tasks.errors import OutputHeld
 from tasks.kinds.clusters import InlineCluster
+from tasks.protocol.asked_at_once import asked_at_once
 from tasks.lease import holder_of
 from tasks.planning.unfinished_errors import of_another_spec, of_another_time
 from tasks.protocol.layout import RunFolder
@@ -198,8 +199,13 @@ def leave_word(spec: BatchInferenceSpec, run: RunFolder) -> None:
     paths = [stat.path for stat in storage.list(f"{run.path}/attempts")]
     if storage.stat(run.prepared):
         paths.append(run.prepared)
-    for job in jobs_left(spec, paths):
-        job.storage.write(job.stopped_file, b"")
+    tell(jobs_left(spec, paths))
+
+
+def tell(jobs: Collection[Job]) -> None:
+    """Leave word for jobs that they are to stop, hundreds perhaps; each looks for it itself."""
+    for _ in asked_at_once(lambda job: job.storage.write(job.stopped_file, b""), jobs):
+        pass
 
 
 def jobs_left(spec: BatchInferenceSpec, paths: list[str]) -> list[Job]:
