@@ -184,7 +184,7 @@ def between_attempts(spec: BatchInferenceSpec, paths: list[str], over: set[str])
             if state is None and has_result(job):
                 state = "failed"  # it is damaged, and its run makes another attempt
             # Whoever has followed the first job of a cut run makes the other one.
-            goes_on = job.stages != BEFORE_CUT or followed_at(job) >= holder.started
+            goes_on = job.stages != BEFORE_CUT or was_followed_by(holder, job)
             if state == "failed" or (state and job is last and goes_on):
                 yield job
 
@@ -216,8 +216,15 @@ def runs_at_work(spec: BatchInferenceSpec) -> dict[str, str]:
 
 
 def followed_at(job: Job) -> float:
-    """When somebody followed a job last, on the clock of whoever did; long ago where nobody has."""
-    return float((read_note(job.storage, job.followed_file) or {}).get("at", 0.0))
+    """When somebody followed a job last, on its storage's clock; long ago where nobody has."""
+    return job.storage.modified(job.followed_file) or 0.0
+
+
+def was_followed_by(holder: Holder, job: Job) -> bool:
+    """Whether a process is the one that followed a job last, and none before it with its pid."""
+    sign = read_note(job.storage, job.followed_file) or {}
+    is_its = (sign.get("host"), sign.get("pid")) == (holder.host, holder.pid)
+    return is_its and float(sign.get("at", 0.0)) >= holder.started  # both by that machine's clock
 
 
 def run_of(path: str) -> str:

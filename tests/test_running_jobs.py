@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,8 @@ from tasks.plan import make_plan
 from tasks.planning.unfinished import give_up
 from tasks.protocol.delta_ledger import DeltaLedger
 from tasks.publish import publish_planned
+from tasks.ray_job import follower_heartbeat
+from tasks.ray_job.counts import AFTER_CUT
 from tasks.ray_job.job import Job, output_of
 from tasks.run import left_to_do, new_job, next_attempt
 from tasks.run_options import RunOptions
@@ -113,9 +116,6 @@ def test_a_job_whose_cluster_is_gone_keeps_no_other_from_being_stopped(
     assert (told.unseen, told.errors) == ([], []), "the run has gone on without it"
 
 
-def test_a_job_that_nobody_can_see_is_told_to_stop_all_the_same(job: Job) -> None:
-    """It may be at work in another process: no cluster knows an inline one."""
-    told = tell_to_stop(job.spec)
 def test_a_head_that_is_sick_keeps_no_cluster_alive(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +133,9 @@ def test_a_head_that_is_sick_keeps_no_cluster_alive(
     assert released == [job.run_id]
 
 
+def test_a_job_that_nobody_can_see_is_told_to_stop_all_the_same(job: Job) -> None:
+    """It may be at work in another process: no cluster knows an inline one."""
+    told = tell_to_stop(job.spec)
     assert (told.stopped, told.errors) == ([], [])
     assert [each.id for each in told.unseen] == [job.id]
     assert Path(job.stopped_file).exists()
@@ -293,9 +296,9 @@ def test_the_first_job_of_a_cut_run_is_the_same_flow_runs(tmp_path: Path) -> Non
     assert [each.id for each in tell_to_stop(spec, "nightly").unseen] == [job.id]
 
 
-@pytest.mark.parametrize("is_its_own", [True, False])
+@pytest.mark.parametrize("by", ["its own", "an earlier one", "one whose clock is ahead"])
 def test_between_the_two_jobs_of_a_cut_run_it_is_told_to_make_no_other(
-    tmp_path: Path, is_its_own: bool
+    tmp_path: Path, by: str
 ) -> None:
     """But by a process that has followed the first one: others make the second without a look."""
     make_inputs(tmp_path / "in")
@@ -306,8 +309,32 @@ def test_between_the_two_jobs_of_a_cut_run_it_is_told_to_make_no_other(
     job = new_job(first, left_to_do(first, tried=False), 1)
     elsewhere = replace(Holder.of(os.getpid()), host="elsewhere")
     save_holder(main.storage, main.run.lease, elsewhere)
-    at = elsewhere.started + (1 if is_its_own else -1)
-    job.storage.write(job.followed_file, json.dumps({"at": at}).encode())
+    follower_heartbeat.leave_sign(job)
+    sign = json.loads(job.storage.read(job.followed_file))
+    if by != "one whose clock is ahead":
+        sign["host"] = elsewhere.host
+        sign["at"] = elsewhere.started + (1 if by == "its own" else -1)
+    job.storage.write(job.followed_file, json.dumps(sign).encode())
     job.storage.write(job.result_file, b'{"state": "succeeded"}')
+    is_its_own = by == "its own"
     assert [each.id for each in tell_to_stop(spec).ended] == ([job.id] if is_its_own else [])
     assert Path(job.stopped_file).exists() is is_its_own
+
+
+def test_which_job_of_a_cut_run_was_the_last_is_told_by_the_storages_clock(tmp_path: Path) -> None:
+    """Whoever follows the second may have a clock that is behind that of who followed the first."""
+    make_inputs(tmp_path / "in")
+    spec = classify_spec(tmp_path, stages={"preprocess": {"materialize": True}})
+    main = make_plan(spec)
+    first = plan_materializing_run(main)
+    assert first
+    before = new_job(first, left_to_do(first, tried=False), 1)
+    last = replace(before, run_id=main.run.run_id, stages=AFTER_CUT)
+    last.save()
+    save_holder(main.storage, main.run.lease, replace(Holder.of(os.getpid()), host="elsewhere"))
+    for seconds, job in ((0, before), (60, last)):
+        sign = {"at": time.time() - 2 * seconds, "host": "elsewhere", "pid": os.getpid()}
+        job.storage.write(job.followed_file, json.dumps(sign).encode())
+        os.utime(job.followed_file, (time.time() + seconds,) * 2)
+        job.storage.write(job.result_file, b'{"state": "succeeded"}')
+    assert [each.id for each in tell_to_stop(spec).ended] == [last.id]

@@ -1,6 +1,8 @@
 """A job that is told to stop, or that nobody follows any more, stops itself: it may hold GPUs."""
 
 import json
+import os
+import socket
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -65,7 +67,8 @@ def leave_sign(job: Job, *, has_left: bool = False) -> None:
     Raises:
         OSError: the output's storage does not answer.
     """
-    sign = {"at": time.time(), HAS_LEFT: has_left}
+    who = {"host": socket.gethostname(), "pid": os.getpid()}
+    sign = {"at": time.time(), **who, HAS_LEFT: has_left}
     job.storage.write(job.followed_file, json.dumps(sign).encode())
 
 
