@@ -12,6 +12,7 @@ import sys
 import urllib.error
 import urllib.request
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
@@ -40,17 +41,18 @@ def reap(url: str, token: str, authorities: ssl.SSLContext | None = None) -> int
         authorities: to check the server's certificate against.
     """
 
-    def ask(method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+    def ask(method: str, path: str, body: dict[str, Any] | None = None) -> tuple[Any, datetime]:
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         data = json.dumps(body).encode() if body else None
         request = urllib.request.Request(url + path, data, headers, method=method)
         with urllib.request.urlopen(request, timeout=SECONDS, context=authorities) as answer:
-            return json.load(answer)
+            return json.load(answer), time_said(answer.headers["Date"])
 
     problems = 0
-    for cluster in ask("GET", f"?labelSelector={LABEL}")["items"]:
+    found, now = ask("GET", f"?labelSelector={LABEL}")
+    for cluster in found["items"]:
         meta = cluster["metadata"]
-        if not has_expired(meta):
+        if not has_expired(meta, now):
             continue
         # Renewed since it was listed, it has another version, and is not deleted.
         still = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
@@ -68,13 +70,21 @@ def reap(url: str, token: str, authorities: ssl.SSLContext | None = None) -> int
     return problems
 
 
-def has_expired(meta: dict[str, Any]) -> bool:
+def time_said(date: str | None) -> datetime:
+    """The time by Kubernetes' clock, as it says with each answer; else by this machine's.
+
+    Whoever renews a cluster goes by it too: by two machines' clocks one in use might have expired.
+    """
+    return parsedate_to_datetime(date) if date else datetime.now(UTC)
+
+
+def has_expired(meta: dict[str, Any], now: datetime) -> bool:
     """Whether a cluster's time is up; one that does not say so is kept, and named."""
     if "deletionTimestamp" in meta:
         return False
     given = (meta.get("annotations") or {}).get(EXPIRES, "")
     try:
-        return datetime.fromisoformat(given) < datetime.now(UTC)
+        return datetime.fromisoformat(given) < now
     except (TypeError, ValueError):
         print(f"{meta['name']} is kept: its {EXPIRES} is {given!r}", file=sys.stderr)
         return False

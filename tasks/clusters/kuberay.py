@@ -93,7 +93,8 @@ class KubeRay:
             return
         self.renewed = now
         try:
-            self.api.annotate(name_of(run_id), expiry(ttl))
+            if (found := self.api.find_and_time(name_of(run_id))) is not None:
+                self.api.annotate(name_of(run_id), expiry(ttl, found[1]))
             self.refused_since = None
         except BatchInferenceError as error:  # the next call asks again, long before it expires
             self.refused_since = self.refused_since or now
@@ -150,6 +151,7 @@ class KubeRay:
         """
         until = time.monotonic() + self.cluster.ready_seconds
         self.make(run_id, until)
+        self.renew(run_id)  # by Kubernetes' clock, which ours may be behind by more than its life
         while True:
             found = None
             try:

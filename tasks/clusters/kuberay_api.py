@@ -5,6 +5,8 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -68,13 +70,21 @@ class KubeApi:
 
     def find(self, name: str) -> Manifest | None:
         """A RayCluster, or None."""
+        found = self.find_and_time(name)
+        return found and found[0]
+
+    def find_and_time(self, name: str) -> tuple[Manifest, datetime] | None:
+        """A RayCluster, and what time it is by Kubernetes' own clock; None where there is none.
+
+        Servers say the time with each answer; where a proxy has taken that away, it is ours.
+        """
+        ask = self.objects.get_namespaced_custom_object_with_http_info
         try:
-            found: Manifest = self.asked(
-                lambda: self.objects.get_namespaced_custom_object(name=name, **self.where)
-            )
+            found, _, headers = self.asked(lambda: ask(name=name, **self.where))
         except MissingError:
             return None
-        return found
+        said = headers.get("Date")
+        return found, parsedate_to_datetime(said) if said else datetime.now(UTC)
 
     def create(self, manifest: Manifest, *, dry_run: bool = False) -> None:
         """Make a RayCluster; that it is there already is no error.

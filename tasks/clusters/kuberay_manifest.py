@@ -27,26 +27,32 @@ def name_of(run_id: str) -> str:
     return f"prefect-ray-data-{run_id}"
 
 
-def expiry(seconds: float) -> dict[str, str]:
-    """The annotation that says so long from now."""
-    at = datetime.now(UTC) + timedelta(seconds=seconds)
+def expiry(seconds: float, now: datetime) -> dict[str, str]:
+    """The annotation that says so long from now.
+
+    Args:
+        seconds: how long.
+        now: the time, best by Kubernetes' clock: whoever deletes what has expired goes by that.
+    """
+    at = now.astimezone(UTC) + timedelta(seconds=seconds)
     return {EXPIRES: at.strftime("%Y-%m-%dT%H:%M:%SZ")}
 
 
 def run_manifest(cluster: KubeRayCluster, run_id: str) -> Manifest:
-    """The cluster of a run.
+    """The cluster of a run; when it expires is by this machine's clock, until it is renewed.
 
     Raises:
         InvalidSpec: the manifest cannot be read, or is none of a RayCluster.
     """
     manifest = load_manifest(cluster)
     given = manifest.get("metadata") or {}
+    lives = expiry(cluster.ttl_seconds, datetime.now(UTC))
     manifest["metadata"] = {
         **given,
         "name": name_of(run_id),
         "namespace": cluster.namespace,
         "labels": {**(given.get("labels") or {}), **OURS, RUN: run_id},
-        "annotations": {**(given.get("annotations") or {}), **expiry(cluster.ttl_seconds)},
+        "annotations": {**(given.get("annotations") or {}), **lives},
     }
     if cluster.image is not None:
         for container in ray_containers(manifest):

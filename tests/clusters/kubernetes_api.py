@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,8 @@ class Kubernetes:
     """Seconds from a cluster's deletion until its pods are gone."""
     slow: float = 0.0
     """Seconds before any answer."""
+    clock_ahead: float = 0.0
+    """Seconds that its clock is ahead of this machine's."""
     refusals: dict[str, list[int]] = field(default_factory=dict)
     """Statuses to answer a method's next requests with."""
     clusters: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -167,6 +170,10 @@ def kubernetes(folder: Path) -> Iterator[tuple[Kubernetes, Path]]:
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
+
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            """What each answer says of the time."""
+            return formatdate(time.time() + held.clock_ahead, usegmt=True)
 
         do_GET = do_POST = do_PATCH = do_DELETE = speak
 

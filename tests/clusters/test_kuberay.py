@@ -130,7 +130,7 @@ def test_a_follower_renews_it_now_and_then(kube: Kubernetes, fields: Fields) -> 
     kube.times.clear()
     cluster.renewed = float("-inf")
     renew(cluster, RUN)
-    assert kube.count("PATCH") == 4
+    assert kube.count("PATCH") == 3
 
 
 def test_only_what_was_made_for_runs_is_deleted(kube: Kubernetes, fields: Fields) -> None:

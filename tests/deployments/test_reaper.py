@@ -1,6 +1,7 @@
 """The reaper, and what accounts may do, against the stand-in for Kubernetes."""
 
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tasks.kinds.clusters import KubeRayCluster
 from tests.clusters.kubernetes_api import NAMESPACE, TOKEN, Kubernetes
 
 RBAC = Path(__file__).parents[2] / "deployments/cluster/rbac.yaml"
+EXPIRED = expiry(-1, datetime.now(UTC))
 VERBS = {"POST": "create", "PATCH": "patch", "DELETE": "delete"}
 
 
@@ -33,11 +35,11 @@ def test_what_has_expired_is_deleted_and_nothing_else(
     kube: Kubernetes, fields: dict[str, Any]
 ) -> None:
     made(kube, fields, "live")
-    made(kube, fields, "dead")["annotations"].update(expiry(-1))
+    made(kube, fields, "dead")["annotations"].update(EXPIRED)
     made(kube, fields, "silent")["annotations"].clear()
     made(kube, fields, "garbled")["annotations"][EXPIRES] = "soon"
     stranger = made(kube, fields, "stranger")
-    stranger["annotations"].update(expiry(-1))
+    stranger["annotations"].update(EXPIRED)
     stranger["labels"].clear()
     assert reap(kube) == 0
     gone = {n for n, c in kube.clusters.items() if "deletionTimestamp" in c["metadata"]}
@@ -51,7 +53,7 @@ def test_what_is_renewed_at_the_last_moment_stays(
 ) -> None:
     made(kube, fields, "late")
 
-    def renewed_meanwhile(meta: dict[str, Any]) -> bool:
+    def renewed_meanwhile(*_: Any) -> bool:
         KubeRay(KubeRayCluster(**fields)).renew("late")
         return True
 
@@ -61,8 +63,23 @@ def test_what_is_renewed_at_the_last_moment_stays(
     assert "deletionTimestamp" not in kube.clusters[name_of("late")]["metadata"]
 
 
+@pytest.mark.parametrize("hours", [-3, 3])
+def test_whether_a_cluster_has_expired_is_told_by_kubernetes_clock_alone(
+    kube: Kubernetes, fields: dict[str, Any], hours: float
+) -> None:
+    """Whoever follows a run, or looks for what has expired, may be hours off."""
+    kube.clock_ahead = hours * 3600
+    made(kube, fields, "live")
+    KubeRay(KubeRayCluster(**fields)).renew("live")
+    assert reap(kube) == 0
+    assert kube.count("DELETE") == 0
+    kube.clock_ahead += 1.01 * KubeRayCluster(**fields).ttl_seconds
+    assert reap(kube) == 0
+    assert "deletionTimestamp" in kube.clusters[name_of("live")]["metadata"]
+
+
 def test_what_cannot_be_deleted_fails_the_job(kube: Kubernetes, fields: dict[str, Any]) -> None:
-    made(kube, fields, "dead")["annotations"].update(expiry(-1))
+    made(kube, fields, "dead")["annotations"].update(EXPIRED)
     kube.refusals = {"DELETE": [403]}
     assert reap(kube) == 1
 
@@ -85,7 +102,7 @@ def test_the_accounts_may_do_what_is_done_and_no_more(
     cluster.release("run")
     assert done(kube) == roles["prefect-ray-data"]
     kube.seen.clear()
-    made(kube, fields, "dead")["annotations"].update(expiry(-1))
+    made(kube, fields, "dead")["annotations"].update(EXPIRED)
     kube.seen.clear()
     reap(kube)
     assert done(kube) == roles["prefect-ray-data-reaper"]
