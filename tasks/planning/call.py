@@ -158,8 +158,7 @@ class Call(AtOutput):
         own = [self.output.run(run_id_of(key)) for key in self.run_keys(self.left_behind)]
         if any(self.storage.stat(run.header) for run in own):
             return []  # it is gone on with, whatever else there is
-        source = self.spec.source.as_json()
-        found = self.unfinished.without_rows(self.options.call, source)
+        found = self.unfinished.without_rows(self.options.call, self.options.scheduled_iso)
         return [run_id for run_id in found if run_id not in self.left_behind]
 
     @property

@@ -5,13 +5,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
 from tasks.errors import OutputHeld
 from tasks.kinds.clusters import InlineCluster
-from tasks.protocol.asked_at_once import asked_at_once
 from tasks.lease import holder_of
 from tasks.planning.unfinished_errors import of_another_spec, of_another_time
+from tasks.protocol.asked_at_once import asked_at_once
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import load_plan
@@ -81,22 +79,24 @@ class UnfinishedRuns(AtOutput):
         """Whether a run is a redrive that nobody is at work on."""
         return bool(header["call"].get("redrive")) and self.is_left_alone(header)
 
-    def without_rows(self, call: dict[str, Any], source: Any) -> list[str]:
-        """Runs of the same inputs and options that have settled no row, and nobody is at work on.
+    def without_rows(self, call: dict[str, Any], scheduled_time: str | None) -> list[str]:
+        """Runs of the same inputs that have settled no row, and nobody is at work on.
 
-        Whoever mends what they failed on, such as a model's code, need not say that such a run is
-        to be given up: there is nothing in it.
+        Whoever mends what they failed on, such as a model's code or how the source is read, need
+        not say that such a run is to be given up: there is nothing in it. Nor need who is told to
+        make a new version. A run of another scheduled time has inputs that no other one takes.
 
         Args:
             call: options of who asks.
-            source: that who asks would read, as JSON.
+            scheduled_time: that who asks is of, where its paths name one.
         """
         return [
             header["run_id"]
             for header in self.headers()
             if not header["abandoned"]
-            and header["call"] == call
-            and with_defaults(header["spec"])["source"] == source
+            and header["call"] in (call, {**call, "replace_output": False})
+            and header.get("scheduled_time") == scheduled_time
+            and header["spec"].get("source", {}).get("path") == self.spec.source.path
             and self.is_left_alone(header)
             and not self.settled_by(self.run_of(header))
         ]
@@ -222,11 +222,3 @@ def jobs_left(spec: BatchInferenceSpec, paths: list[str]) -> list[Job]:
         attempts = elsewhere.list(f"{run.path}/attempts")
         jobs += without_result(elsewhere, [each.path for each in attempts])
     return jobs
-
-
-def with_defaults(stored: dict[str, Any]) -> dict[str, Any]:
-    """A stored spec with fields that came later; as it is where it cannot be read."""
-    try:
-        return BatchInferenceSpec.model_validate(stored).as_json()
-    except ValidationError:
-        return stored

@@ -251,6 +251,32 @@ def test_a_run_that_has_done_nothing_is_in_no_other_specs_way(tmp_path: Path) ->
         make_plan(begun.spec)
 
 
+def test_who_has_mended_how_inputs_are_read_need_not_give_up_what_has_done_nothing(
+    tmp_path: Path,
+) -> None:
+    """An error says to name a type, or to leave a file out: whoever did was sent on once more."""
+    make_inputs(tmp_path / "in")
+    begun = make_plan(classify_spec(tmp_path))
+    for field in ({"columns": ["id"]}, {"exclude": ["3.parquet"]}):
+        source = {"kind": "parquet", "path": str(tmp_path / "in"), **field}
+        mended = make_plan(classify_spec(tmp_path, source=source))
+        assert "has done no row and is given up" in mended.notes[0]
+        assert Path(begun.run.abandoned).exists()
+        begun = mended
+
+
+def test_who_is_told_to_make_a_new_version_need_not_give_up_what_has_done_nothing(
+    tmp_path: Path,
+) -> None:
+    make_inputs(tmp_path / "in")
+    begun = make_plan(classify_spec(tmp_path))
+    anew = make_plan(begun.spec, RunOptions(replace_output=True))
+    assert Path(begun.run.abandoned).exists()
+    with pytest.raises(UnfinishedRun, match="what differs: --replace-output"):
+        make_plan(begun.spec)  # which would do less than was asked for
+    assert not Path(anew.run.abandoned).exists()
+
+
 def test_a_run_of_other_inputs_that_has_done_nothing_is_somebodys_still(tmp_path: Path) -> None:
     make_inputs(tmp_path / "in")
     begun = make_plan(classify_spec(tmp_path))
@@ -260,6 +286,8 @@ def test_a_run_of_other_inputs_that_has_done_nothing_is_somebodys_still(tmp_path
         make_plan(other)
     with pytest.raises(UnfinishedRun, match="what differs: --limit"):
         make_plan(begun.spec, RunOptions(limit=1))
+    with pytest.raises(UnfinishedRun, match="what differs: one of them is a redrive"):
+        make_plan(begun.spec, RunOptions(redrive=True))
 
 
 def test_a_run_that_has_done_nothing_yet_and_is_at_work_is_left_alone(tmp_path: Path) -> None:
