@@ -205,6 +205,7 @@ def moved(counts: dict[str, Any]) -> str:
     parts = [counted(counts["rows"], "row"), f"{write_number(rate)} rows/s"]
     if counts["rejected"]:
         parts.append(f"{counts['rejected']:,} set aside")
-    if counts["state"] != "done" and counts["total"] and rate:
-        parts.append(f"{max(0, counts['total'] - counts['rows']) / rate:,.0f} s left")
+    left = (counts["total"] or 0) - counts["rows"]  # none where more rows come than was reckoned
+    if counts["state"] != "done" and left > 0 and rate:
+        parts.append(f"{max(1.0, left / rate):,.0f} s left")
     return ", ".join(parts)

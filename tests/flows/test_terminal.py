@@ -234,6 +234,25 @@ def test_a_slow_stage_has_a_speed(rows: int, seconds: float, said: str) -> None:
     assert moved({**counts, "started": 100.0, "updated": 100.0 + seconds}) == said
 
 
+@pytest.mark.parametrize(
+    ("total", "said"),
+    [
+        (400, "10 rows, 1 rows/s, 390 s left"),
+        (11, "10 rows, 1 rows/s, 1 s left"),
+        (10, "10 rows, 1 rows/s"),  # that it works on shows that this was too few
+        (9, "10 rows, 1 rows/s"),
+        (None, "10 rows, 1 rows/s"),
+    ],
+)
+def test_a_stage_that_works_on_does_not_say_that_no_time_is_left(
+    total: int | None, said: str
+) -> None:
+    counts = {"rows": 10, "rejected": 0, "state": "running", "total": total}
+    assert moved({**counts, "started": 100.0, "updated": 110.0}) == said
+    nearly = {**counts, "rows": 99, "total": 100, "started": 100.0, "updated": 101.0}
+    assert moved(nearly) == "99 rows, 99 rows/s, 1 s left"
+
+
 def lines_said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Gets the lines that are said from here on, once they are."""
     said = list[str]()
