@@ -9,7 +9,7 @@ from rich.table import Column, Table
 from flows.console import escape
 from tasks.counted import counted
 from tasks.reporting.preview_page import duration
-from tasks.reporting.samples import shorten, shown_columns
+from tasks.reporting.samples import SHOWN_COLUMNS, ends_of, shorten
 from tasks.reporting.search_page import CHANGED
 
 WIDEST = 100_000
@@ -108,7 +108,7 @@ def whole(names: Iterable[str]) -> list[Column]:
 def print_matches(console: Console, found: dict[str, Any]) -> None:
     """Ranks, scores and rows of a search, and how much was searched."""
     matches = found["matches"]
-    names = shown_columns(list(matches[0]["row"])) if matches else []
+    names = ends_of(list(matches[0]["row"]), SHOWN_COLUMNS) if matches else []
     if matches:
         shown = Table("", "score", *whole(names))
         for each in matches:

@@ -53,6 +53,22 @@ def refuse_unknown_columns(
             refuse_unpublished(spec, known.names, model.output_columns, lasting)
 
 
+def columns_before_model(spec: BatchInferenceSpec, reader: dict[str, Any]) -> set[str]:
+    """Names that columns of the source and of steps have had, as far as they are known.
+
+    Args:
+        spec: says what is read.
+        reader: what the source has pinned.
+    """
+    known, names = spec.source.schema_of_rows(reader), set[str]()
+    for step in spec.steps:
+        if known is None:
+            return names
+        names |= {*known.names}
+        known = step.schema_after(known)
+    return names | {*(known.names if known is not None else ())}
+
+
 def refuse_reserved(spec: BatchInferenceSpec, reader: dict[str, Any]) -> None:
     """See that no column of the source has a name that is kept for ours.
 

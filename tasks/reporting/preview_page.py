@@ -46,7 +46,7 @@ class Preview:
         """Some rows with their values in a few characters."""
         if self.rows is None:
             return []
-        names = shown_columns(self.rows.column_names)
+        names = shown_columns(self.evidence.planned, self.rows.column_names)
         rows = python_rows(self.rows.slice(0, SAMPLE_ROWS))
         return [{name: scrub(shorten(row[name]), self.spec) for name in names} for row in rows]
 
@@ -54,7 +54,8 @@ class Preview:
     def not_shown(self) -> list[str]:
         """Columns that the sample leaves out, as there are too many."""
         names = [] if self.rows is None else self.rows.column_names
-        return [name for name in names if name not in shown_columns(names)]
+        shown = shown_columns(self.evidence.planned, names)
+        return [name for name in names if name not in shown]
 
     @property
     def speeds(self) -> dict[str, float | None]:

@@ -14,6 +14,7 @@ from tasks.kinds.images import decode_image
 from tasks.kinds.sources import ImagesSource, Source
 from tasks.kinds.sources.images import SUFFIXES
 from tasks.plan import PlannedRun
+from tasks.planning.known_columns import columns_before_model
 from tasks.protocol.acceptance import Accepted
 from tasks.protocol.read_back import read_back
 from tasks.python_rows import python_rows
@@ -23,6 +24,10 @@ from tasks.reporting.redaction import cell, scrub, table
 
 SAMPLE_ROWS = 8
 SHOWN_COLUMNS = 12
+"""Of a table, but for predictions: so many of these may be shown."""
+SHOWN_PREDICTIONS = 50
+SHOWN_INPUTS = 4
+"""However many predictions there are: whoever looks wants to know of which rows they are."""
 SHOWN_CHARACTERS = 120
 SHOWN_ITEMS = 4
 THUMBNAIL_PIXELS = 96
@@ -63,8 +68,8 @@ def sample_rows(planned: PlannedRun, accepted: Accepted) -> pa.Table | None:
 
 
 def sample_table(planned: PlannedRun, rows: pa.Table) -> str:
-    """Rows as an HTML table, images as thumbnails; of many columns the first and the last."""
-    names = shown_columns(rows.column_names)
+    """Rows as an HTML table, images as thumbnails; of many input columns the first and the last."""
+    names = shown_columns(planned, rows.column_names)
     lines = [
         [cell(scrub(shorten(row[name]), planned.spec)) for name in names]
         for row in python_rows(rows)
@@ -81,12 +86,23 @@ def sample_table(planned: PlannedRun, rows: pa.Table) -> str:
     return table(names, lines)
 
 
-def shown_columns(names: list[str]) -> list[str]:
-    """Not too many; predictions come last, and are what somebody wants to see."""
-    if len(names) <= SHOWN_COLUMNS:
+def shown_columns(planned: PlannedRun, names: list[str]) -> list[str]:
+    """Not too many, and all predictions: these are what somebody wants to see.
+
+    What a step of the user's own adds, which only its code knows, counts as one.
+    """
+    inputs = columns_before_model(planned.spec, planned.plan.pins.get("reader") or {})
+    given = [name for name in names if name in inputs]
+    made = ends_of([name for name in names if name not in inputs], SHOWN_PREDICTIONS)
+    shown = {*ends_of(given, max(SHOWN_INPUTS, SHOWN_COLUMNS - len(made))), *made}
+    return [name for name in names if name in shown]
+
+
+def ends_of(names: list[str], most: int) -> list[str]:
+    """The first and the last of more columns than are to be shown."""
+    if len(names) <= most:
         return names
-    half = SHOWN_COLUMNS // 2
-    return [*names[:half], *names[-half:]]
+    return [*names[: most - most // 2], *names[-(most // 2) :]]
 
 
 def shorten(value: Any) -> str:

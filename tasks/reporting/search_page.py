@@ -11,7 +11,7 @@ from tasks.counted import counted
 from tasks.kinds.sinks.json_texts import json_text
 from tasks.reporting.page import joined, pairs, section
 from tasks.reporting.redaction import block, cell, hide_credentials, scrub, table
-from tasks.reporting.samples import picture, shorten, shown_columns, thumbnail
+from tasks.reporting.samples import SHOWN_COLUMNS, ends_of, picture, shorten, thumbnail
 from tasks.searching.index import IndexedVectors, IndexState
 from tasks.searching.published import Nearest, PublishedVectors, Row
 from tasks.searching.query import MediaQuery, Query, shortened
@@ -142,7 +142,7 @@ def matches_table(search: Search) -> str:
     """Ranks, scores and rows; images as pictures."""
     if not search.matches:
         return "no row has a vector to compare with"
-    names = shown_columns(list(search.matches[0][2]))
+    names = ends_of(list(search.matches[0][2]), SHOWN_COLUMNS)
     images = pictures(search.vectors, [row for _, _, row in search.matches[:SHOWN_MATCHES]])
     lines = [
         [rank, score, *([image] if any(images) else []), *(shown(search, row[n]) for n in names)]

@@ -66,6 +66,16 @@ def test_of_many_columns_a_preview_says_which_it_does_not_show(numbers: Path) ->
     assert "Columns not shown: c04, c05, c06" in page_of("wide")
 
 
+def test_of_many_predictions_a_preview_shows_all_and_fewer_inputs(numbers: Path) -> None:
+    steps = [{"kind": "template", "column": f"c{at:02}", "template": "{x}"} for at in range(12)]
+    model = {"kind": "python", "class": "predictors:Scores", "init": {"num_scores": 20}}
+    found = preview(spec_of(numbers, name="scores", steps=steps, model=model), rows=2)
+    scores = [f"score{at:02}" for at in range(20)]
+    assert [*found["sample"][0]] == ["id", "x", "c10", "c11", *scores]
+    assert found["columns_not_shown"] == [f"c{at:02}" for at in range(10)]
+    assert "<th>score09</th>" in page_of("scores")
+
+
 def test_of_many_rows_a_page_shows_some_and_the_estimate_counts_all(numbers: Path) -> None:
     found = preview(spec_of(numbers, name="many"), rows=70)
     assert found["rows"]["written"] == 70

@@ -42,6 +42,16 @@ class Double:
         return {"doubled": batch["x"] * 2}
 
 
+class Scores:
+    """Makes many columns of one."""
+
+    def __init__(self, num_scores: int) -> None:
+        self.names = [f"score{at:02}" for at in range(num_scores)]
+
+    def __call__(self, batch: Batch) -> Batch:
+        return {name: batch["x"] for name in self.names}
+
+
 class SlowUntil:
     """Doubles x, slowly until a file is there."""
 
