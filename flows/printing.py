@@ -61,6 +61,8 @@ def preview_lines(found: dict[str, Any]) -> dict[str, str]:
         least, most = estimate["cost_range"]
         lines["cost"] = f"{estimate['cost']:,.2f} ({least:,.2f} to {most:,.2f})"
     lines["measured"] = found["measured"]
+    if found["small_files"]:
+        lines["files"] = found["small_files"]
     if found["would_be_held_back"]:
         lines["held back"] = f"a run would be: {'; '.join(found['would_be_held_back'])}"
     return lines

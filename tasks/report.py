@@ -20,6 +20,7 @@ from tasks.reporting.estimate import (
     nodes_found,
 )
 from tasks.reporting.evidence import Evidence, look_back
+from tasks.reporting.expected_files import small_files_told
 from tasks.reporting.manifest import save_manifest
 from tasks.reporting.page import failure_page, success_page
 from tasks.reporting.preview_page import Preview, preview_page
@@ -119,9 +120,10 @@ def report_preview(planned: PlannedRun, spec: BatchInferenceSpec, started: float
     evidence = look_back(planned, started)
     whole = full_run(spec)
     num_gpus = gpus_of_a_replica(spec, evidence)
+    rows = staged_rows(planned)
     found = Preview(
         evidence=evidence,
-        rows=staged_rows(planned),
+        rows=rows,
         measured=measured_where(spec, planned.spec),
         whole=whole,
         estimate=estimate_run(
@@ -133,6 +135,7 @@ def report_preview(planned: PlannedRun, spec: BatchInferenceSpec, started: float
             nodes=nodes_found(spec, evidence),
             max_gpus=gpus_allowed(spec, evidence),
         ),
+        small_files=small_files_told(spec, planned.plan.pins["reader"], rows, whole.rows),
     )
     page = preview_page(found)
     with not_vital("the preview"):

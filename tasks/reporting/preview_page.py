@@ -35,6 +35,8 @@ class Preview:
     """Where speed and estimate were."""
     whole: FullRun
     estimate: Estimate | None
+    small_files: str | None = None
+    """What to know of a run's files, where they would be many and small."""
 
     @property
     def spec(self) -> BatchInferenceSpec:
@@ -92,6 +94,7 @@ class Preview:
                 "rows_are_known": self.whole.rows_are_known,
             },
             "estimate": self.reckoned.as_json() if self.reckoned else None,
+            "small_files": self.small_files,
             "sample": self.sample,
             "columns_not_shown": self.not_shown,
             "set_aside": [scrub(line, self.spec) for line in error_lines(self.evidence.rejections)],
@@ -107,7 +110,7 @@ def preview_page(preview: Preview) -> str:
         section("Inputs and predictions", *rows_part(preview)),
         section("Rows set aside", rejections_part(preview.evidence)),
         section("Speed", speed_table(preview)),
-        section("A whole run", whole_table(preview.whole), estimate_part(preview)),
+        section("A whole run", whole_table(preview), estimate_part(preview)),
     )
 
 
@@ -131,13 +134,15 @@ def speed_table(preview: Preview) -> str:
     return table(["stage", "rows a second, one worker"], lines)
 
 
-def whole_table(whole: FullRun) -> str:
-    """What lies at the source."""
+def whole_table(preview: Preview) -> str:
+    """What lies at the source, and in how many files it would come out where these were small."""
+    whole, files = preview.whole, preview.small_files
     rows = "known only when they are read" if whole.rows is None else f"{whole.rows:,}"
     if whole.rows is not None and not whole.rows_are_known:
         rows = f"about {rows}, from the sizes of all inputs and a look at some"
     size = f"{whole.size / GIB:,.3f} GiB"
-    return pairs({"inputs": f"{whole.inputs:,}", "size": size, "rows": rows})
+    of_files = {"files": files} if files else {}
+    return pairs({"inputs": f"{whole.inputs:,}", "size": size, "rows": rows, **of_files})
 
 
 def estimate_part(preview: Preview) -> str:

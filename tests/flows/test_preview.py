@@ -5,6 +5,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
@@ -19,6 +21,7 @@ from tasks.plan import make_plan
 from tasks.previewing import trial_of
 from tasks.run import left_to_do, new_job
 from tasks.run_options import RunOptions
+from tasks.spec_file import parse_spec
 from tests.flows.conftest import spec_of
 
 VLLM = {"kind": "vllm", "task": "generate", "name_or_path": "any/model"}
@@ -74,6 +77,32 @@ def test_of_many_predictions_a_preview_shows_all_and_fewer_inputs(numbers: Path)
     assert [*found["sample"][0]] == ["id", "x", "c10", "c11", *scores]
     assert found["columns_not_shown"] == [f"c{at:02}" for at in range(10)]
     assert "<th>score09</th>" in page_of("scores")
+
+
+@pytest.mark.parametrize(
+    ("cluster", "rows_per_file", "told"),
+    [
+        ("local", None, "2,500 or more, of some 2 rows or fewer: by sink.partition_by each write "),
+        ("local", 1_000, None),
+        ("inline", None, None),  # where rows wait for others of their folders
+    ],
+)
+def test_a_preview_says_that_a_run_would_write_many_small_files(
+    tmp_path: Path, cluster: str, rows_per_file: int | None, told: str | None
+) -> None:
+    folder = tmp_path / "numbers"
+    folder.mkdir()
+    columns = {"id": range(5_000), "user": [f"u{at % 5}" for at in range(5_000)]}
+    pq.write_table(pa.table({**columns, "x": [0.5] * 5_000}), folder / "0.parquet")
+    sink = {"kind": "parquet", "path": str(tmp_path / "out"), "partition_by": ["user"]}
+    spec = spec_of(folder, sink={**sink, "rows_per_file": rows_per_file}, name="files")
+    read = {"read": {"rows_per_batch": 10}}
+    planned_for = {"cluster": {"kind": cluster}, "stages": read}
+    spec = parse_spec({**spec.model_dump(mode="json", by_alias=True), **planned_for})
+    found = preview(spec, rows=20)
+    assert (found["small_files"] or "").startswith(told or "")
+    assert bool(found["small_files"]) is bool(told)
+    assert ("sink.rows_per_file" in page_of("files").split("The spec")[0]) is bool(told)
 
 
 def test_of_many_rows_a_page_shows_some_and_the_estimate_counts_all(numbers: Path) -> None:

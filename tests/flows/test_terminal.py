@@ -375,7 +375,7 @@ def test_a_preview_says_how_many_rows_it_does_not_show(written: int, more: list[
     rows = {"read": 2, "written": written, "rejected": 0, "filtered": 0}
     found = {"rows": rows, "source": {"inputs": 1, "rows": None}, "rows_per_second": {}}
     found |= {"sample": [{"x": "1"}] * 2, "set_aside": [], "estimate": None, "measured": "here"}
-    found["columns_not_shown"] = ["y", "[z]"]
+    found |= {"small_files": None, "columns_not_shown": ["y", "[z]"]}
     file = io.StringIO()
     print_preview(Console(file=file), {**found, "would_be_held_back": []})
     assert [line for line in file.getvalue().splitlines() if "more" in line] == more
@@ -386,6 +386,7 @@ def test_the_rows_of_a_preview_add_up() -> None:
     rows = {"read": 64, "written": 20, "rejected": 4, "filtered": 40}
     source = {"inputs": 1, "rows": 64, "rows_are_known": True}
     found = {"rows": rows, "source": source, "rows_per_second": {}, "estimate": None}
+    found["small_files"] = None
     said = preview_lines({**found, "measured": "here", "would_be_held_back": []})["rows"]
     assert said == "64 read, 20 predicted, 4 set aside, 40 filtered; nothing is published"
 
@@ -395,6 +396,7 @@ def test_the_estimate_of_a_preview_says_what_it_is_by() -> None:
     found = {"rows": rows, "source": {"inputs": 1, "rows": None}, "rows_per_second": {}}
     estimate = {"seconds": 19.0, "seconds_range": (9.3, 28.7), "is_total": True, "stage": "infer"}
     found |= {"estimate": {**estimate, "cost": None}, "measured": "here", "would_be_held_back": []}
+    found["small_files"] = None
     assert preview_lines(found)["estimate"] == (
         "all rows take 19.0 seconds (9.3 seconds to 28.7 seconds), start-up left out; infer bounds "
         "it; by small batches, as a rule slower than a run's"
