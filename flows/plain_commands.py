@@ -16,7 +16,10 @@ from tasks.ledgers import ledger_of
 from tasks.plan import make_plan
 from tasks.planning.preflight import CHECKS, Check
 from tasks.planning.unfinished import UnfinishedRuns
+from tasks.protocol.ledger import Snapshot
+from tasks.ray_job.job import output_of
 from tasks.rehearsal import rehearse
+from tasks.reporting.addresses import named_on
 from tasks.run_options import RunOptions
 from tasks.running_jobs import live_jobs, runs_at_work, tell_to_stop
 from tasks.scheduled import timed_inputs
@@ -81,18 +84,22 @@ def print_status(
     spec = load_at(spec_file, overrides, scheduled_time)
     with at_output(spec):
         seen, live, runs = ledger_of(spec).look(), live_jobs(spec), runs_at_work(spec)
-        begun = UnfinishedRuns(spec, seen).begun()
+        begun, report = UnfinishedRuns(spec, seen).begun(), last_report(spec, seen)
+        storage, output = output_of(spec)
     at_work = {*runs, *(job.run_id for job, _ in live)}
+    aside = sum(file.rows for file in seen.quarantine.values())
     body = {
         "output": spec.sink.path,
         "version": seen.version,
         "files": len(seen.files),
         "rows": sum(file.rows for file in seen.files.values()),
-        "rows_set_aside": sum(file.rows for file in seen.quarantine.values()),
+        "rows_set_aside": aside,
+        "set_aside_in": named_on(storage, output.quarantine) if aside else None,
+        "report": report,
         "jobs": [{"run_id": job.run_id, "attempt": job.attempt} for job, _ in live],
         "runs": [{"run_id": run_id, "at_work_in": place} for run_id, place in runs.items()],
         "unfinished": [
-            {"run_id": run_id, "report": page}
+            {"run_id": run_id, "report": page and named_on(storage, page)}
             for run_id, page in begun.items()
             if run_id not in at_work
         ],
@@ -101,6 +108,15 @@ def print_status(
         print_json(body)
     else:
         print_output_status(results, body)
+
+
+def last_report(spec: BatchInferenceSpec, seen: Snapshot) -> str | None:
+    """Where the report of the run lies that has published last; None where there is none."""
+    if not seen.version:
+        return None
+    storage, output = output_of(spec)
+    page = output.run(seen.entries[seen.version]["run_id"]).page
+    return named_on(storage, page) if storage.stat(page) else None
 
 
 def clean_output(

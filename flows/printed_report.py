@@ -16,7 +16,7 @@ from tasks.reporting.versions import told_version
 def print_report(
     console: Console, report: dict[str, Any], skipped: str = "published before"
 ) -> None:
-    """The figures, a line each.
+    """What was set aside, and the figures, a line each.
 
     Args:
         console: where to.
@@ -29,6 +29,8 @@ def print_report(
         line = f"nothing to do at {escape(report['output'])}: {inputs} {skipped}"
         console.print(line, soft_wrap=True, highlight=False)
         return
+    for line in report["set_aside"]:
+        console.print(escape(line), soft_wrap=True, highlight=False)
     accuracy, speed = report["accuracy"], report["rows_per_second"]
     for name, value in {
         "rows read": rows_told(rows, "read"),
@@ -123,8 +125,15 @@ def left_by(report: dict[str, Any]) -> str:
 
 def print_output_status(console: Console, status: dict[str, Any]) -> None:
     """What is published, who is at work, and what was begun and is neither, a line each."""
+    if status["rows_set_aside"]:
+        again = "`batch-inference redrive SPEC` runs them again"
+        status = {**status, "rows_set_aside": f"{status['rows_set_aside']}; {again}"}
     told: dict[str, list[Any]] = {
-        **{name: [value] for name, value in status.items() if not isinstance(value, list)},
+        **{
+            name: [] if value is None else [value]
+            for name, value in status.items()
+            if not isinstance(value, list)
+        },
         "jobs": [f"attempt {each['attempt']} of run {each['run_id']}" for each in status["jobs"]],
         "runs": [f"run {each['run_id']}, in {each['at_work_in']}" for each in status["runs"]],
         "unfinished": [

@@ -22,7 +22,7 @@ from tasks.reporting.estimate import (
 from tasks.reporting.evidence import Evidence, look_back
 from tasks.reporting.expected_files import small_files_told
 from tasks.reporting.manifest import save_manifest
-from tasks.reporting.page import failure_page, success_page
+from tasks.reporting.page import failure_page, rejections_told, success_page
 from tasks.reporting.preview_page import Preview, preview_page
 from tasks.reporting.run_report import RunReport, figures_of, replaced_by, without_figures
 from tasks.reporting.versions import told_version
@@ -101,7 +101,7 @@ def write_report(evidence: Evidence, report: RunReport) -> RunReport:
     compared = compare_labels(evidence)
     accuracy = round(compared.accuracy, 6) if compared else None
     page = named_on(planned.storage, planned.run.page)
-    report = replace(report, accuracy=accuracy, report=page)
+    report = replace(report, accuracy=accuracy, report=page, set_aside=rejections_told(evidence))
     report = replace(report, gates=entry.get("gates", []), accepted=entry.get("accepted"))
     manifest = save_manifest(evidence, report.as_json())
     report = replace(report, manifest=named_on(planned.storage, manifest))

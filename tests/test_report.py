@@ -157,9 +157,18 @@ def test_failed_run_says_what_is_settled_and_the_next_one_resumes(folder: Path) 
     assert "published" in planned.storage.read(path).decode().splitlines()[0]
     assert planned.summary == "4 to do (99 rows done before), 0 published already"
     told = {**report.as_json(), "redone_rows": 1, "attempts": 2, "flow_run_id": "-"}
-    console = Console(record=True, width=200)
+    console = Console(record=True, width=400)
     print_report(console, told)
-    assert [line.rstrip() for line in console.export_text().splitlines()][5:8] == [
+    lines = [line.rstrip() for line in console.export_text().splitlines()]
+    first_figure = lines.index("rows read    200")
+    assert lines[0].startswith("  1 x ValueError in infer: ")
+    assert lines[first_figure - 2] == f"      {folder}/in/0.parquet, row 7"
+    assert lines[first_figure - 1] == (
+        f"All of them, with their inputs: {folder}/out.state/quarantine; `batch-inference redrive "
+        "SPEC` runs them again, once input, code or model is mended"
+    )
+    assert f"{folder}/out.state/quarantine; " in planned.storage.read(path).decode()
+    assert lines[first_figure + 5 : first_figure + 8] == [
         "resumed      99 rows, done before this call",
         "redone       1 row, predicted again: lost, changed or set aside",
         "attempts     2",

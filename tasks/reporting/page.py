@@ -45,7 +45,7 @@ def success_page(evidence: Evidence, report: dict[str, Any], compared: Compariso
         section("Accuracy", accuracy_part(compared)),
         section("Last runs", *trend_part(past_runs(evidence, report))),
         section("Sample predictions", run_sample(evidence)),
-        section("Rows set aside", rejections_part(evidence)),
+        section("Rows set aside", rejections_block(report)),
         section("Files", told_files(report["file_sizes"]), files_table(evidence)),
         section("Made with", versions_table(evidence)),
         spec_part(evidence),
@@ -199,6 +199,23 @@ def rejections_part(evidence: Evidence) -> str:
     """The errors, grouped, with some of their rows."""
     lines = error_lines(evidence.rejections)
     return block(scrub("\n".join(lines), evidence.planned.spec)) if lines else ""
+
+
+def rejections_block(report: dict[str, Any]) -> str:
+    """The same of a run that is published."""
+    return block("\n".join(report["set_aside"])) if report["set_aside"] else ""
+
+
+def rejections_told(evidence: Evidence) -> list[str]:
+    """The same as lines, with where all of them lie once they are published, and what to do."""
+    if not (lines := error_lines(evidence.rejections)):
+        return []
+    storage, output = evidence.planned.storage, evidence.planned.output
+    lines.append(
+        f"All of them, with their inputs: {named_on(storage, output.quarantine)}; "
+        "`batch-inference redrive SPEC` runs them again, once input, code or model is mended"
+    )
+    return [scrub(line, evidence.planned.spec) for line in lines]
 
 
 def resume_part(evidence: Evidence) -> str:

@@ -37,6 +37,8 @@ class RunReport:
     """By what became of them; of an upsert also those that newer ones of the run superseded. Empty
     where the storage did not answer any more after the run was published."""
     inputs_skipped: int
+    set_aside: list[str] = field(default_factory=list)
+    """Which errors rows were set aside with, the first rows of each, and where all of them lie."""
     attempts: int = 0
     """Attempts of this call; earlier calls of the same run may have made more."""
     resumed_rows: int = 0

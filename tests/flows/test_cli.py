@@ -27,6 +27,7 @@ from tasks.run import left_to_do, new_job
 from tasks.run_options import RunOptions
 from tasks.spec_reading.yaml import parse_yaml
 from tests.flows.conftest import CODE, published, spec_of
+from tests.reporting import run_spec
 from tests.s3_server import S3
 
 
@@ -437,6 +438,24 @@ def test_status_tells_of_a_run_whose_job_no_cluster_knows(
             f"runs            {run}in {one['at_work_in']}" if told else "runs            none",
             "unfinished      " + ("none" if told else f"{run}which has left no report"),
         ]
+
+
+def test_status_tells_where_the_last_report_and_the_rows_set_aside_are(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picky = {"kind": "python", "class": "predictors:Picky", "init": {"refuses": [5.0]}}
+    file = write_spec(numbers.parent, model=picky)
+    _, report = run_spec(load_at(file, None, None))
+    capsys.readouterr()
+    assert call(monkeypatch, "status", str(file), "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    aside = f"{said['output']}.state/quarantine"
+    assert (said["rows"], said["rows_set_aside"], said["set_aside_in"]) == (999, 1, aside)
+    assert said["report"] == report.report
+    assert call(monkeypatch, "status", str(file)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "rows_set_aside  1; `batch-inference redrive SPEC` runs them again" in lines
+    assert f"set_aside_in    {aside}" in lines
 
 
 @pytest.mark.parametrize("setting", ["x", "=1", "steps.7.column=x"])
