@@ -11,6 +11,7 @@ from typing import Any
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.imports_beside import INSTALLED, imported_from
+from tasks.kinds.likest import did_you_mean
 
 DIGESTS: dict[str, str] = {}
 """Of modules, as this process has last seen their source."""
@@ -41,12 +42,17 @@ def source_file(field: str, reference: str) -> Path:
     if spec is None or spec.origin is None:
         problem = (
             f"names no module {module!r} on the Python path; environment.working_dir is added to it"
-            f"{meant(reference)}"
+            f"{meant(reference) or did_you_mean(module, modules_first())}"
         )
         raise InvalidSpec.at(field, reference, problem)
     if not spec.has_location:
         raise InvalidSpec.at(field, reference, "is a part of Python itself, and no code of yours")
     return Path(spec.origin)
+
+
+def modules_first() -> list[str]:
+    """Names of the modules that lie where modules are looked for first."""
+    return [file.stem for file in Path(sys.path[0] if sys.path else ".").glob("*.py")]
 
 
 def meant(reference: str) -> str:

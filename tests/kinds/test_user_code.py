@@ -590,6 +590,7 @@ def test_of_installed_packages_only_its_own_belongs_to_the_code(
         ("brought.Adds", 'must read "module:name"; did you mean brought:Adds\\?'),
         ("./packed/code.py:f", 'must read "module:name"; did you mean packed.code:f\\?'),
         ("brought.py:Adds", "names no module .*; did you mean brought:Adds\\?"),
+        ("helpd:f", "names no module 'helpd' .*; did you mean helped\\?"),
         (
             "helped:f",
             "part of a package, .* 'from .absent import f' in line 1: .* as in .*.helped:f",
