@@ -16,7 +16,7 @@ class InlineJob:
     """A thread that watches over those of the stages; they end with the process at the latest."""
 
     thread: threading.Thread
-    line: StageThreads
+    stages: StageThreads
     said: list[str]
     """What it could not leave as its result."""
     where: str = "this process"
@@ -27,7 +27,7 @@ class InlineJob:
 
     def stop(self) -> None:
         """Halt its stages, each after the call that it is in; what is recorded stays good."""
-        self.line.halt(RunStopped("the job was stopped; run again to go on where it stopped"))
+        self.stages.halt(RunStopped("the job was stopped; run again to go on where it stopped"))
         self.thread.join(STOP_SECONDS)
 
     def log(self) -> str:
@@ -40,10 +40,11 @@ class Inline:
 
     def start(self, job: Job) -> InlineJob:
         """Start the job's thread."""
-        line, said, name = StageThreads(), list[str](), f"job-{job.run_id}"
-        thread = threading.Thread(target=carry_out, args=(job, line, said), name=name, daemon=True)
+        stages, said = StageThreads(), list[str]()
+        arguments, name = (job, stages, said), f"job-{job.run_id}"
+        thread = threading.Thread(target=carry_out, args=arguments, name=name, daemon=True)
         thread.start()
-        return InlineJob(thread, line, said)
+        return InlineJob(thread, stages, said)
 
     def attach(self, job: Job) -> None:
         """A job is not found again: it ended with its process."""
@@ -53,24 +54,24 @@ class Inline:
         return True
 
 
-def carry_out(job: Job, line: StageThreads, said: list[str]) -> None:
+def carry_out(job: Job, stages: StageThreads, said: list[str]) -> None:
     """Run a job; what has ended it is told by its result, and kept by nobody.
 
     The next attempt, and all later jobs of this process, have their models to load.
 
     Args:
         job: what to do.
-        line: its stages.
+        stages: its threads.
         said: is told what has ended it where the result cannot be stored, as on a full disk.
     """
     from tasks.ray_job.driver import run
 
     try:
-        run(job, line)
+        run(job, stages)
     except Exception as error:
         said += lines_of(error)
     finally:
-        line.forget()
+        stages.forget()
 
 
 def lines_of(error: BaseException) -> list[str]:

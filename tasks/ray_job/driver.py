@@ -9,18 +9,18 @@ from tasks.ray_job.result import explain
 from tasks.ray_job.stage_threads import StageThreads
 
 
-def run(job: Job, line: StageThreads | None = None) -> Exception | None:
+def run(job: Job, stages: StageThreads | None = None) -> Exception | None:
     """Run a job and leave its result; return what went wrong.
 
     Args:
         job: what to do.
-        line: of a job in this process, for whoever wants to halt it.
+        stages: the threads of a job in this process, for whoever wants to halt it.
     """
     try:
         if isinstance(job.spec.cluster, InlineCluster):
             from tasks.ray_job.inline import run_inline
 
-            run_inline(job, line)
+            run_inline(job, stages)
         else:
             from tasks.ray_job.connection import connected
 

@@ -41,71 +41,71 @@ BUILDING_SECONDS = 120.0
 """By then it is whole; who takes longer loads a model, or hangs, and is in nobody's way."""
 
 
-def run_inline(job: Job, line: StageThreads | None) -> None:
+def run_inline(job: Job, stages: StageThreads | None) -> None:
     """Run its stages side by side over the attempt's shards.
 
     Args:
         job: what to do.
-        line: to be halted by whoever stops the job.
+        stages: to be halted by whoever stops the job.
 
     Raises:
         BatchInferenceError: the job cannot go on.
     """
     job = with_all_cores(job)
     KNOWN.clear()  # an earlier attempt in this process may have lost the race to pin
-    line, counts = line or StageThreads(), Counts()
+    stages, counts = stages or StageThreads(), Counts()
     progress = Progress(job, counts.snapshot, num_reads=1, counts_once=True)
     progress.occupancy.is_one_machine = progress.occupancy.is_this_process = True
-    status = partial(status_of, job, line)
+    status = partial(status_of, job, stages)
     try:
-        start_stages(job, line, counts.add)
-        while not line.is_over(within_seconds=progress.every_seconds):
+        start_stages(job, stages, counts.add)
+        while not stages.is_over(within_seconds=progress.every_seconds):
             if counts.stages["infer"].rows:
                 progress.occupancy.see(time.monotonic(), {})  # how busy the cores are, from now on
             try:
                 progress.step(status)
             except ErrorBudgetExceeded as error:
-                line.halt(error, number=0)  # what has been read is recorded, and not done again
+                stages.halt(error, number=0)  # what has been read is recorded, and not done again
             refuse_if_stopped(job)
         progress.step(status)
         progress.finish()
     except BaseException as error:
-        line.halt(error)
-        line.join(LEAVE_SECONDS)
+        stages.halt(error)
+        stages.join(LEAVE_SECONDS)
         progress.leave(status())
         raise
-    line.join(LEAVE_SECONDS)
+    stages.join(LEAVE_SECONDS)
 
 
-def status_of(job: Job, line: StageThreads) -> JobStatus:
+def status_of(job: Job, stages: StageThreads) -> JobStatus:
     """Where the job stands: a model may take longer to load than rows may take to move."""
-    at, waits_for = ("infer", "infer to load the model") if line.is_loading else (None, None)
-    return JobStatus(at, waits_for, job.spec.resources.cores, is_loading=line.is_loading)
+    at, waits_for = ("infer", "infer to load the model") if stages.is_loading else (None, None)
+    return JobStatus(at, waits_for, job.spec.resources.cores, is_loading=stages.is_loading)
 
 
-def start_stages(job: Job, line: StageThreads, report: Reporter) -> None:
+def start_stages(job: Job, stages: StageThreads, report: Reporter) -> None:
     """A thread for each stage that has something to do."""
     spec = job.spec
     smaller = in_smaller_batches(job)
-    rows = line.add("read", read_reported(smaller, 0, job.num_shards, report))
+    rows = stages.add("read", read_reported(smaller, 0, job.num_shards, report))
     builders: dict[str, Callable[[], StageAdapter]] = {}
     if has_preprocessing(spec, job.stages):
         threads = threads_for(spec.stages.preprocess.num_cpus)
         builders["preprocess"] = partial(preprocess_stage, job, threads)
     if "infer" in job.stages:
-        builders["infer"] = partial(loaded, job, line)
+        builders["infer"] = partial(loaded, job, stages)
     for stage, build in builders.items():
-        rows = line.add(stage, run_stage(job, stage, build, rows, line, report))
-    line.add("write", written(job, rows, per_write(job, smaller), report))
+        rows = stages.add(stage, run_stage(job, stage, build, rows, stages, report))
+    stages.add("write", written(job, rows, per_write(job, smaller), report))
 
 
-def loaded(job: Job, line: StageThreads) -> StageAdapter:
-    """The infer stage; the line says so while it is not there yet."""
-    line.is_loading = True
+def loaded(job: Job, stages: StageThreads) -> StageAdapter:
+    """The infer stage; `stages` says so while it is not there yet."""
+    stages.is_loading = True
     try:
         return infer_stage(job, "cpu", threads_for(job.spec.resources.cores))
     finally:
-        line.is_loading = False
+        stages.is_loading = False
 
 
 def in_smaller_batches(job: Job) -> Job:
@@ -129,13 +129,13 @@ def run_stage(
     stage: str,
     build: Callable[[], StageAdapter],
     rows: Iterable[RowBatch],
-    line: StageThreads,
+    stages: StageThreads,
     report: Reporter,
 ) -> Iterator[RowBatch]:
     """Batches as they come out of a stage, which is built in its own thread."""
     with one_at_a_time():
         adapter = build()
-    functions = tuple(line.stoppable(stage, each) for each in adapter.functions)
+    functions = tuple(stages.stoppable(stage, each) for each in adapter.functions)
     adapter = replace(adapter, functions=functions)
     reporting = with_reports(stage, profiled_stage(job, stage, adapter), report)
     for batch in rows:

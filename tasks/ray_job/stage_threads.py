@@ -19,7 +19,7 @@ Slot = deque[RowBatch | None]
 
 
 class StageThreads:
-    """A line of stages; where one fails, those before it stop, and those after it end their work.
+    """Stages in a line; where one fails, those before it stop, and those after it end their work.
 
     What has come through the failed stage is then recorded, and is not done again.
     """
@@ -131,7 +131,7 @@ class StageThreads:
         """Wait until all stages have ended, or are not waited for any more; but not longer.
 
         Raises:
-            BaseException: what halted the line.
+            BaseException: what halted them.
         """
         with self.changed:
             self.changed.wait_for(lambda: not self.working or self.is_halted, within_seconds)
@@ -145,15 +145,15 @@ class StageThreads:
         return self.error is not None and self.halted >= len(self.stages)
 
     def forget(self) -> None:
-        """Let go of what has ended the line: its traceback holds the model and its last batch.
+        """Let go of what has ended the stages: its traceback holds the model and its last batch.
 
-        Whoever follows the job keeps the line, as do those who show how far it is.
+        Whoever follows the job keeps this object, as do those who show how far it is.
         """
         with self.changed:
             self.is_forgotten, self.error = True, None
 
     def join(self, within_seconds: float) -> None:
-        """Wait for the threads of a line that is over or halted; a call is not interrupted."""
+        """Wait for the threads of stages that are over or halted; a call is not interrupted."""
         until = time.monotonic() + within_seconds
         for thread in self.threads:
             thread.join(max(0.0, until - time.monotonic()))

@@ -194,7 +194,7 @@ def test_a_job_that_is_stopped_ends_within_the_call_it_is_in(
         time.sleep(0.01)
     attempt.stop()
     assert not running.is_alive()
-    assert not any(thread.is_alive() for thread in running.line.threads)
+    assert not any(thread.is_alive() for thread in running.stages.threads)
     assert 1 <= Waits.calls < 200
 
 
