@@ -29,6 +29,7 @@ LONGEST = 30
 """Of a text whose number Python tells; of more zeros before it than it reads there may be one."""
 ONLY_ARROWS = re.compile(r"-?0x|.*nan", re.IGNORECASE)
 """How numbers begin that Python does not take for any."""
+MAY_BE_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-|[0-9]{2}:")
 WHOLE = {pa.int64(), pa.uint64()}
 NOTHING = r"[^\s\S]"
 """A pattern that no text has."""
@@ -65,6 +66,6 @@ def refusal(value: str, kind: pa.DataType) -> str | None:
             pass
         else:
             return None
-    elif not pa.types.is_boolean(kind) and any(map(str.isdigit, shown)):
+    elif not pa.types.is_boolean(kind) and MAY_BE_TIME.match(shown):
         return None
     return f"CSV conversion error to {kind}: invalid value '{shown}'"
