@@ -183,6 +183,7 @@ class CsvSource(CsvFiles):
                 yield bad_row("a header, and source.column_names is for files without one", first)
             else:
                 records.put_back(first)
-            parser = Parser(self.dialect, self.column_names or names, schema)
+            told = None if self.column_names else first
+            parser = Parser(self.dialect, self.column_names or names, schema, told)
             for batch in records.many_at_once():
                 yield from parser.rows(batch)

@@ -522,6 +522,21 @@ def test_a_header_in_a_later_file_is_no_row_where_files_have_none(tmp_path: Path
     assert bad.raw == '"a",b'
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize(("value", "typed"), [(b"x", "x"), (b"7", 7)])
+def test_a_header_that_comes_again_is_no_row_and_no_word_among_numbers(
+    tmp_path: Path, end: bytes, value: bytes, typed: Any
+) -> None:
+    """As where files were joined by cat: of text it was a row, and predicted."""
+    lines = [b"a,b", value + b",y", b"a,b", value + b',"a,b', b'a,b"', value + b",z"]
+    first, bad, quoted, last = parsed(tmp_path, end.join(lines))
+    assert (first, last) == ({"a": typed, "b": "y"}, {"a": typed, "b": "z"})
+    assert str(bad.error) == "it is the header again, as where files were joined"
+    assert quoted["b"].split() == ["a,b", "a,b"]
+    one = parsed(tmp_path, end.join([b"a", value, b"a"]))
+    assert [row["a"] for row in one] == [value.decode(), "a"]  # which may be a value
+
+
 def grown(source: CsvSource, *needed: str) -> dict[str, Any]:
     return dict(json.loads(json.dumps(source.pin_for_growth(*list_inputs(source), needed))))
 

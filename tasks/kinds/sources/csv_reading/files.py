@@ -124,7 +124,8 @@ class CsvFiles(EncodedSource):
         except ValueError:
             return pa.schema([]), False  # reading it says what is wrong
         as_written = replace(dialect, null_values=None)
-        parser = Parser(as_written, header, pa.schema([(name, pa.string()) for name in header]))
+        texts = pa.schema([(name, pa.string()) for name in header])
+        parser = Parser(as_written, header, texts, None if self.column_names else first)
         rows = chain.from_iterable(map(parser.rows, together(records)))
         if (seen := FirstRows(rows, most_bytes)).tables:
             return inferred(seen, dialect, path), True

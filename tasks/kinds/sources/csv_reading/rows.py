@@ -44,6 +44,7 @@ ESCAPED = (
     "does by its option escape"
 )
 NUL = "the row has a NUL byte"
+AGAIN = "it is the header again, as where files were joined"
 Ragged: TypeAlias = Callable[[pc.InvalidRow], str]
 """Says what becomes of a record with more values than there are columns, or fewer."""
 
@@ -79,10 +80,26 @@ def has_negative(column: pa.ChunkedArray) -> bool:
 class Parser:
     """Makes rows of the records of one file."""
 
-    def __init__(self, dialect: Dialect, header: list[str], schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        dialect: Dialect,
+        header: list[str],
+        schema: pa.Schema,
+        header_record: bytes | BadRow | None = None,
+    ) -> None:
+        """Of files written so.
+
+        Args:
+            dialect: how values are written.
+            header: names of all columns.
+            schema: of those that are read.
+            header_record: the file's first, where that names the columns.
+        """
         self.dialect = dialect
         self.header = header
         self.schema = schema
+        # Of one column the name may be a value.
+        self.header_record = header_record if len(header) > 1 else None
         self.parsing = partial(
             pc.ParseOptions,
             delimiter=dialect.delimiter,
@@ -113,6 +130,8 @@ class Parser:
         Arrow names one bad record each time, and takes 0.2 ms to be asked.
         """
         found = no_text(records, self.dialect.quote_char.encode())
+        again = (at for at, each in enumerate(records) if each == self.header_record)
+        found = {at: ValueError(AGAIN) for at in again} | found
         left = [at for at in range(len(records)) if at not in found]
         ragged: list[int] = []
 
@@ -155,6 +174,8 @@ class Parser:
         block.decode()  # Arrow looks only at the columns it reads
         if b"\x00" in block:
             raise ValueError(NUL)
+        if self.may_have_header(block) and self.header_record in batch.records():
+            raise ValueError(AGAIN)
         table = self.converted(block, self.conversion)
         if self.may_escape(block) and has_backslash(table):
             raise ValueError(ESCAPED.format(quote=self.dialect.quote_char))
@@ -168,6 +189,13 @@ class Parser:
             if below and MAY_BE_WRAPPED.search(block):
                 refuse_wrapped(self.as_written(block, below))
         return self.with_nulls(table)
+
+    def may_have_header(self, block: bytes) -> bool:
+        """Whether a line is the file's first, as where several files were joined."""
+        if not isinstance(self.header_record, bytes):
+            return False
+        line = self.header_record + b"\n"
+        return block.startswith(line) or b"\n" + line in block
 
     def may_escape(self, block: bytes) -> bool:
         """Whether a quote behind a backslash may close a value which goes on."""
