@@ -5,6 +5,7 @@ from datetime import timedelta
 from prefect.automations import Automation, ChangeFlowRunState, EventTrigger, Posture
 from prefect.client.schemas.objects import StateType
 
+from flows.cancellation import RETRIED
 from flows.heartbeats import EVERY_SECONDS, HEARTBEAT, LEFT
 from tasks.counted import counted
 
@@ -106,7 +107,7 @@ def retry_crashed_runs(max_runs: int = MAX_RUNS) -> Automation:
         max_runs: how often a run is started, the first time included.
     """
     again = ChangeFlowRunState(
-        state=StateType.SCHEDULED, name="AwaitingRetry", message="retried after a crash", force=True
+        state=StateType.SCHEDULED, name="AwaitingRetry", message=RETRIED, force=True
     )
     # None that has never begun to run: what keeps it from that, as a worker without the package,
     # keeps the next one from it too, and it would be scheduled again for ever.

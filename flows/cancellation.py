@@ -19,6 +19,7 @@ from prefect.states import Cancelling
 
 from flows.cancellation_hooks import say_over, state_of
 from flows.lost_worker import STARTED_FOR, WORKER_IS_LOST, do_without_worker
+from flows.own_place import lease_on_own_place
 from flows.server_away import without_retries
 from tasks.artifacts import not_vital
 from tasks.errors import RunStopped
@@ -32,6 +33,9 @@ TIMED_OUT = "TimedOut"
 """Prefect's name of a flow run's state whose flow has a `timeout_seconds` that is over."""
 CANCELLED_SINCE: dict[str, float] = {}
 """When this process has first seen of a flow run, which its worker is to end, that it is."""
+BECOMING_EARNEST = Lock()
+RETRIED = "retried after a crash"
+"""What a server's automation says as it schedules a crashed run again, whoever cancelled it."""
 
 
 @contextmanager
@@ -69,7 +73,9 @@ def refuse_cancelled_meanwhile() -> None:
         return
     latest_first = sorted(states, key=lambda state: state.timestamp, reverse=True)
     # Whoever has it begun again on purpose has it scheduled first.
-    since = takewhile(lambda state: not state.is_scheduled(), latest_first)
+    since = takewhile(
+        lambda state: not state.is_scheduled() or state.message == RETRIED, latest_first
+    )
     if any(state.is_cancelled() or state.is_cancelling() for state in since):
         cancel_in_earnest(str(run.id))  # else it would be said to have failed
         raise RunStopped(
@@ -222,11 +228,13 @@ def is_left_by_worker(flow_run: str) -> bool:
 def cancel_in_earnest(flow_run: str) -> None:
     """Say that a flow run is to end, of which somebody has said that it has.
 
-    Prefect keeps no lease of what is said by force: a place below its deployment's limit would be
-    given back once the run has ended, and from under the next run once the lease has.
+    Several threads may come to that, of flows that were called side by side: each would take a
+    place below the deployment's limit.
     """
-    lease = state_of(flow_run).state_details.deployment_concurrency_lease_id
-    details = StateDetails(deployment_concurrency_lease_id=lease)
-    to_end: State[None] = Cancelling(state_details=details)
-    with get_client(sync_client=True) as client:
-        client.set_flow_run_state(UUID(flow_run), to_end, force=True)
+    with get_client(sync_client=True) as client, BECOMING_EARNEST:
+        run = client.read_flow_run(UUID(flow_run))
+        if run.state is not None and run.state.is_cancelling():
+            return
+        details = StateDetails(deployment_concurrency_lease_id=lease_on_own_place(client, run))
+        to_end: State[None] = Cancelling(state_details=details)
+        client.set_flow_run_state(run.id, to_end, force=True)

@@ -12,10 +12,10 @@ import pytest
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.exceptions import PrefectHTTPStatusError
 from prefect.flow_engine import run_flow
-from prefect.states import Pending, Running
+from prefect.states import AwaitingRetry, Cancelled, Crashed, Pending, Running
 
 from flows.batch_inference import batch_inference
-from flows.cancellation import cancel_in_earnest
+from flows.cancellation import RETRIED, cancel_in_earnest
 from flows.cancellation_hooks import say_over
 from tests.flows.conftest import published, spec_of
 from tests.flows.jobs_cluster import await_that
@@ -31,15 +31,27 @@ def client() -> Iterator[SyncPrefectClient]:
         yield client
 
 
-def placed_run(client: SyncPrefectClient, given: dict[str, Any]) -> tuple[UUID, UUID]:
-    """A run that a worker is about to begin, and its lease on the only place."""
+def limited(client: SyncPrefectClient) -> UUID:
+    """A deployment of which one run may be at work."""
     flow = client.create_flow(batch_inference)
-    deployment = client.create_deployment(flow, f"limited-{uuid4()}", concurrency_limit=1)
-    run = client.create_flow_run_from_deployment(deployment, parameters=given)
+    return client.create_deployment(flow, f"limited-{uuid4()}", concurrency_limit=1)
+
+
+def placed_run(
+    client: SyncPrefectClient, given: dict[str, Any], deployment: UUID | None = None
+) -> tuple[UUID, UUID]:
+    """A run that a worker is about to begin, and its lease on the only place."""
+    run = client.create_flow_run_from_deployment(deployment or limited(client), parameters=given)
     state: Any = client.set_flow_run_state(run.id, Pending()).state
     lease = state.state_details.deployment_concurrency_lease_id
     assert lease is not None
     return run.id, lease
+
+
+def places_taken(client: SyncPrefectClient, deployment: UUID) -> int | None:
+    limit = client.read_deployment(deployment).global_concurrency_limit
+    assert limit
+    return limit.active_slots
 
 
 def test_a_job_ends_at_once_whose_run_has_lost_its_place(
@@ -83,3 +95,62 @@ def test_a_run_that_is_cancelled_in_earnest_gives_its_place_back_once(
     say_over(run, "stopped")
     with pytest.raises(PrefectHTTPStatusError, match="410 Gone"):
         client.renew_concurrency_lease(lease_id=lease, lease_duration=60)
+
+
+@pytest.mark.parametrize("by_force", [False, True])
+@pytest.mark.parametrize("is_next_at_work", [False, True])
+def test_a_run_that_is_cancelled_at_once_gives_back_no_place_but_its_own(
+    numbers: Path, client: SyncPrefectClient, is_next_at_work: bool, by_force: bool
+) -> None:
+    """Prefect has it back by then, and would give it to a third run once the first has ended."""
+    deployment = limited(client)
+    given = {"spec": spec_of(numbers).as_json()}
+    run, _ = placed_run(client, given, deployment)
+    client.set_flow_run_state(run, Running())
+    client.set_flow_run_state(run, Cancelled(), force=by_force)
+    assert places_taken(client, deployment) == 0, "its job is still at work"
+    if is_next_at_work:
+        placed_run(client, given, deployment)
+    cancel_in_earnest(str(run))
+    cancel_in_earnest(str(run))  # another thread of it
+    assert client.read_flow_run(run).state_name == "Cancelling"
+    assert places_taken(client, deployment) == 1
+    say_over(run, "stopped")
+    assert client.read_flow_run(run).state_name == "Cancelled"
+    assert places_taken(client, deployment) == int(is_next_at_work)
+
+
+def test_a_run_whose_deployment_has_no_limit_needs_no_place(
+    numbers: Path, client: SyncPrefectClient
+) -> None:
+    unlimited = client.create_deployment(client.create_flow(batch_inference), f"free-{uuid4()}")
+    run = client.create_flow_run_from_deployment(unlimited, parameters={}, state=Running()).id
+    client.set_flow_run_state(run, Cancelled())
+    cancel_in_earnest(str(run))
+    state: Any = client.read_flow_run(run).state
+    assert (state.name, state.state_details.deployment_concurrency_lease_id) == ("Cancelling", None)
+
+
+@pytest.mark.parametrize("again", [RETRIED, "somebody wants it after all"])
+def test_no_automation_begins_a_run_again_that_somebody_has_cancelled(
+    numbers: Path, client: SyncPrefectClient, again: str
+) -> None:
+    """It is a crash to Prefect where its process hears first that its place is gone."""
+    spec = spec_of(numbers)
+    given = {"spec": spec.as_json()}
+    run, _ = placed_run(client, given)
+    meanwhile: list[Any] = [Running(), Cancelled(), Crashed(), AwaitingRetry(message=again)]
+    for state in meanwhile:
+        client.set_flow_run_state(run, state, force=state.is_crashed() or state.is_scheduled())
+    client.set_flow_run_state(run, Pending())
+    begun: Any = run_flow(
+        batch_inference,
+        flow_run=client.read_flow_run(run),
+        parameters=given,
+        return_type="state",
+    )
+    if again != RETRIED:
+        assert begun.name == "Completed"
+        return
+    assert client.read_flow_run(run).state_name == "Cancelled"
+    assert published(spec) == []
