@@ -98,8 +98,10 @@ class Parser:
         self.dialect = dialect
         self.header = header
         self.schema = schema
-        # Of one column the name may be a value.
-        self.header_record = header_record if len(header) > 1 else None
+        self.headers: set[bytes] = set()
+        """Records that name the columns again; of one column its name may be a value."""
+        if isinstance(header_record, bytes) and len(header) > 1:
+            self.headers = {header_record, BOM + header_record}
         self.parsing = partial(
             pc.ParseOptions,
             delimiter=dialect.delimiter,
@@ -130,7 +132,7 @@ class Parser:
         Arrow names one bad record each time, and takes 0.2 ms to be asked.
         """
         found = no_text(records, self.dialect.quote_char.encode())
-        again = (at for at, each in enumerate(records) if each == self.header_record)
+        again = (at for at, each in enumerate(records) if each in self.headers)
         found = {at: ValueError(AGAIN) for at in again} | found
         left = [at for at in range(len(records)) if at not in found]
         ragged: list[int] = []
@@ -174,7 +176,7 @@ class Parser:
         block.decode()  # Arrow looks only at the columns it reads
         if b"\x00" in block:
             raise ValueError(NUL)
-        if self.may_have_header(block) and self.header_record in batch.records():
+        if self.may_have_header(block) and not self.headers.isdisjoint(batch.records()):
             raise ValueError(AGAIN)
         table = self.converted(block, self.conversion)
         if self.may_escape(block) and has_backslash(table):
@@ -192,10 +194,8 @@ class Parser:
 
     def may_have_header(self, block: bytes) -> bool:
         """Whether a line is the file's first, as where several files were joined."""
-        if not isinstance(self.header_record, bytes):
-            return False
-        line = self.header_record + b"\n"
-        return block.startswith(line) or b"\n" + line in block
+        lines = (each + b"\n" for each in self.headers)
+        return any(block.startswith(each) or b"\n" + each in block for each in lines)
 
     def may_escape(self, block: bytes) -> bool:
         """Whether a quote behind a backslash may close a value which goes on."""
