@@ -14,7 +14,7 @@ from tasks.kinds.sources.compressed import DamagedFile
 from tasks.kinds.sources.doubles import whole_number
 from tasks.kinds.sources.files_to_ask import new_among
 from tasks.kinds.sources.json_misfits import is_beyond
-from tasks.kinds.sources.text import MOST_COLUMNS, blocks, universal, whole_lines
+from tasks.kinds.sources.text import BOM, MOST_COLUMNS, blocks, universal, whole_lines
 from tasks.protocol.object_stat import Stat
 from tasks.protocol.storage import FsspecStorage
 
@@ -98,7 +98,7 @@ def types_of_others(storage: FsspecStorage, stats: Iterable[Stat]) -> Iterator[p
 def line_type(line: bytes) -> pa.DataType:
     """The type of a line's value; null where it is not JSON, or no row."""
     try:
-        return type_of(load(line.decode()))
+        return type_of(load(line.removeprefix(BOM).decode()))
     except (ValueError, RecursionError):
         return pa.null()
 

@@ -40,6 +40,7 @@ from tasks.kinds.sources.json_types import (
 from tasks.kinds.sources.sifting import sifted
 from tasks.kinds.sources.source import ROWS_PER_READ, Read, Source, pins_of, schema_of
 from tasks.kinds.sources.text import (
+    BOM,
     blocks,
     not_utf8,
     read_lines,
@@ -164,7 +165,9 @@ class Parser:
             else:
                 yield from reads_of(table)
                 return
-        lines = [line for line in (each.strip(BLANK) for each in block.split(b"\n")) if line]
+        # Files that were joined have a mark before their first line each.
+        stripped = (each.strip(BLANK).removeprefix(BOM) for each in block.split(b"\n"))
+        lines = [line for line in stripped if line]
         for at in range(0, len(lines), ROWS_PER_READ):
             yield from self.few(lines[at : at + ROWS_PER_READ])
 

@@ -57,6 +57,7 @@ def test_reads_compressed_files(tmp_path: Path, suffix: str) -> None:
         (b"", []),
         (b"\n \r\n", []),
         (BOM + b'{"a":1}', [{"a": 1}]),
+        (BOM + b'{"a":1}\n' + BOM + b'{"b":2}\n', [{"a": 1, "b": None}, {"a": None, "b": 2}]),
         (b'{"a":1}\r\n\r\n {"a":2} \r{"b":null}', [
             {"a": 1, "b": None}, {"a": 2, "b": None}, {"a": None, "b": None},
         ]),

@@ -20,7 +20,7 @@ from tasks.kinds.sources.csv_reading.rows import Parser
 from tasks.kinds.sources.csv_reading.unusual import refusal, unusual
 from tasks.kinds.sources.json_fits import check_of
 from tasks.kinds.sources.source import BadRow, Read
-from tasks.kinds.sources.text import shortened
+from tasks.kinds.sources.text import BOM, shortened
 
 JSON_TYPES = [
     *(pa.string(), pa.int64(), pa.uint64(), pa.float64(), pa.bool_()),
@@ -83,7 +83,7 @@ def json_line(draw: st.DrawFn) -> bytes:
 def test_json_lines_are_judged_as_if_each_were_alone(lines: list[bytes], ignores: bool) -> None:
     parser = jsonl.Parser(JSON_SCHEMA, ignores_others=ignores)
     expected = list[str]()
-    for line in (each.strip(jsonl.BLANK) for each in lines):
+    for line in (each.strip(jsonl.BLANK).removeprefix(BOM) for each in lines):
         if not line:
             continue
         try:
