@@ -329,7 +329,7 @@ def test_which_job_of_a_cut_run_was_the_last_is_told_by_the_storages_clock(tmp_p
     first = plan_materializing_run(main)
     assert first
     before = new_job(first, left_to_do(first, tried=False), 1)
-    last = replace(before, run_id=main.run.run_id, stages=AFTER_CUT)
+    last = replace(before, spec=main.spec, run_id=main.run.run_id, stages=AFTER_CUT)
     last.save()
     save_holder(main.storage, main.run.lease, replace(Holder.of(os.getpid()), host="elsewhere"))
     for seconds, job in ((0, before), (60, last)):
@@ -337,4 +337,4 @@ def test_which_job_of_a_cut_run_was_the_last_is_told_by_the_storages_clock(tmp_p
         job.storage.write(job.followed_file, json.dumps(sign).encode())
         os.utime(job.followed_file, (time.time() + seconds,) * 2)
         job.storage.write(job.result_file, b'{"state": "succeeded"}')
-    assert [each.id for each in tell_to_stop(spec).ended] == [last.id]
+    assert [each.run_id for each in tell_to_stop(spec).ended] == [main.run.run_id]

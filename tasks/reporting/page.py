@@ -213,7 +213,8 @@ def rejections_told(evidence: Evidence) -> list[str]:
     storage, output = evidence.planned.storage, evidence.planned.output
     lines.append(
         f"All of them, with their inputs: {named_on(storage, output.quarantine)}; "
-        "`batch-inference redrive SPEC` runs them again, once input, code or model is mended"
+        "`batch-inference redrive SPEC` runs them again, once code, model or spec is mended; an "
+        "input that is mended is the next run's"
     )
     return [scrub(line, evidence.planned.spec) for line in lines]
 
