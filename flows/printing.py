@@ -18,10 +18,7 @@ WIDEST = 100_000
 def print_preview(console: Console, found: dict[str, Any]) -> None:
     """Rows, what was set aside, speed and estimate."""
     if found["sample"]:
-        shown = Table(*whole(found["sample"][0]), show_lines=False)
-        for row in found["sample"]:
-            shown.add_row(*(escape(value) for value in row.values()))
-        print_table(console, shown)
+        print_table(console, table_of(found["sample"], narrow=console.is_terminal))
         more = found["rows"]["written"] - len(found["sample"])
         if more > 0:
             console.print(f"and {more:,} more", highlight=False)
@@ -31,6 +28,24 @@ def print_preview(console: Console, found: dict[str, Any]) -> None:
         console.print(escape(line), highlight=False, soft_wrap=True)
     for name, value in preview_lines(found).items():
         console.print(f"{name:13}{escape(value)}", soft_wrap=True, highlight=False)
+
+
+def table_of(rows: list[dict[str, str]], *, narrow: bool) -> Table:
+    """Rows below each other; side by side where so many columns would be a letter wide each.
+
+    Args:
+        rows: what to show.
+        narrow: whether the table has to be as wide as a terminal.
+    """
+    if narrow and len(rows[0]) > SHOWN_COLUMNS:
+        shown = Table("row", *whole(str(at) for at in range(len(rows))))
+        for name in rows[0]:
+            shown.add_row(escape(name), *(escape(row[name]) for row in rows))
+        return shown
+    shown = Table(*whole(rows[0]), show_lines=False)
+    for row in rows:
+        shown.add_row(*(escape(value) for value in row.values()))
+    return shown
 
 
 def print_table(console: Console, table: Table) -> None:

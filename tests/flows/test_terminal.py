@@ -23,7 +23,7 @@ from flows.console import console as ours
 from flows.console import say
 from flows.log_at_terminal import log_at_terminal
 from flows.printed_report import print_check, print_periods
-from flows.printing import preview_lines, print_matches, print_preview
+from flows.printing import preview_lines, print_matches, print_preview, print_table, table_of
 from tasks.errors import Unreachable
 from tasks.job_look import Look
 from tasks.plan import make_plan
@@ -380,6 +380,17 @@ def test_a_preview_says_how_many_rows_it_does_not_show(written: int, more: list[
     print_preview(Console(file=file), {**found, "would_be_held_back": []})
     assert [line for line in file.getvalue().splitlines() if "more" in line] == more
     assert "columns not shown: y, [z]\n" in file.getvalue()
+
+
+def test_rows_of_many_columns_stand_side_by_side_in_a_terminal() -> None:
+    """Below each other, each column is a letter wide."""
+    rows = [{f"score{at:02}": f"{row}.{at:02}" for at in range(20)} for row in range(2)]
+    for is_terminal, said in ((True, "score19 0.19 1.19"), (False, "0.18 0.19")):
+        screen = io.StringIO()
+        console = Console(file=screen, force_terminal=is_terminal, width=60, color_system=None)
+        print_table(console, table_of(rows, narrow=console.is_terminal))
+        words = [" ".join(re.findall(r"[\w.]+", line)) for line in screen.getvalue().splitlines()]
+        assert [line for line in words if line.endswith(said)], words
 
 
 def test_the_rows_of_a_preview_add_up() -> None:
