@@ -2,8 +2,11 @@
 
 import time
 from typing import Any, ParamSpec, TypeVar
+from uuid import UUID
 
 from prefect import Task, get_run_logger, task
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import State
 
 from flows.cancellation import refuse_cancelled_meanwhile
 from flows.deployment_run import is_deployment_run
@@ -28,7 +31,8 @@ def plan(spec: BatchInferenceSpec, options: RunOptions) -> PlannedRun:
 
     A worker says twice of a process that it was killed, and a server may take one for dead that
     lives: each time the flow run is begun once more. Were this one to fail, so would the flow run
-    whose other process goes on, or is done by the time that the next run is at work.
+    whose other process goes on, or is done by the time that the next run is at work. Nor is a run
+    to fail that comes next, and sooner than the one before it has ended.
 
     Raises:
         BatchInferenceError: as `make_plan`.
@@ -42,16 +46,43 @@ def plan(spec: BatchInferenceSpec, options: RunOptions) -> PlannedRun:
             return make_plan(spec, options)
         except OutputHeld as error:
             is_own = not set(error.flow_runs).isdisjoint(own)
-            if error.is_over is None or not (is_own or has_waited):
+            if error.is_over is None or not (is_own or has_waited or is_ending(error.flow_runs)):
                 raise
             told = "this flow run was begun twice, and waits for its other process: %s"
             if not is_own:
-                told = "this flow run waits for another one, which has followed its own: %s"
+                told = "this flow run waits for another one, which ends or has followed its own: %s"
             get_run_logger().warning(told, error)
             while not error.is_over():
                 time.sleep(LOOK_EVERY_SECONDS)
             refuse_cancelled_meanwhile()
             has_waited = True
+
+
+def is_ending(flow_runs: tuple[str, ...]) -> bool:
+    """Whether a run is over to Prefect, or is to be, whose process is still there, or seems to be.
+
+    As one that was cancelled a moment ago, or killed on a machine of its own, which its silence
+    alone tells: a queue has begun a deployment's run by then that was to come after it.
+
+    Args:
+        flow_runs: ids of its flow run and of the one that has started it, where there is one.
+    """
+    if not (flow_runs and is_deployment_run()):
+        return False
+    try:
+        with get_client(sync_client=True) as client:
+            runs = [client.read_flow_run(UUID(each)) for each in flow_runs]
+    except Exception:  # they are another server's, or this one is away
+        return False
+    here = runs[:1] if runs[0].deployment_id else runs  # a deployment's has its own process
+    return not all(run.state and is_at_work(run.state) for run in here)
+
+
+def is_at_work(state: State) -> bool:
+    """Whether a flow run's process has no cause to end; one that is suspended is to."""
+    if state.is_paused():
+        return not state.state_details.pause_reschedule
+    return state.is_running() or state.is_pending()
 
 
 P = ParamSpec("P")

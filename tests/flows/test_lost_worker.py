@@ -3,19 +3,20 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from threading import Timer
-from typing import Any
+from threading import Event, Thread, Timer
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
 from prefect import flow
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import State
 from prefect.flow_engine import run_flow
 from prefect.settings import PREFECT_API_URL
-from prefect.states import AwaitingRetry, Cancelling, Crashed, Pending
+from prefect.states import AwaitingRetry, Cancelling, Crashed, Pending, Suspended
 
 from flows.batch_inference import batch_inference
 from flows.lost_worker import HOOKS, STARTED_FOR
@@ -134,6 +135,50 @@ def test_a_run_that_is_begun_once_more_meanwhile_waits_for_its_other_process(
     assert (ended.name, ended.message) == ("Completed", None)
     assert end_of(run, process)[0] == "Completed"
     assert len(published(spec)) == 1000
+
+
+@pytest.mark.parametrize("ended", [Cancelling, Crashed, Suspended])
+def test_the_next_run_waits_for_one_that_is_to_end(
+    begun: tuple[UUID, "subprocess.Popen[bytes]"],
+    spec: BatchInferenceSpec,
+    numbers: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    ended: Callable[[], Any],
+) -> None:
+    """Prefect begins it as soon as somebody has said that, below a limit of one run at a time."""
+    run, process = begun
+    monkeypatch.setattr("flows.planning.LOOK_EVERY_SECONDS", 0.1)
+    beside = next_run(spec)
+    assert "is held by run" in (beside.message or ""), "the first is at work"
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(run, ended(), force=True)
+
+    over = Event()
+
+    def go_on() -> None:
+        told = "which ends or has followed its own"
+        await_that(lambda: told in caplog.text or over.is_set(), "it does not wait")
+        Path(f"{numbers}.go_on").touch()
+
+    meanwhile = Thread(target=go_on)
+    meanwhile.start()
+    after = next_run(spec)
+    over.set()
+    meanwhile.join()
+    assert (after.name, after.message) == ("Completed", None)
+    process.wait(PATIENCE_SECONDS)
+    assert len(published(spec)) == 1000
+
+
+def next_run(spec: BatchInferenceSpec) -> State:
+    """How another run of a deployment ends, in this process."""
+    given = {"spec": spec.as_json()}
+    with get_client(sync_client=True) as client:
+        deployment = client.create_deployment(client.create_flow(batch_inference), "next")
+        run = client.create_flow_run_from_deployment(deployment, parameters=given)
+    ended: Any = run_flow(batch_inference, flow_run=run, parameters=given, return_type="state")
+    return cast("State", ended)
 
 
 def test_whoever_has_waited_for_that_waits_for_the_next_run_too(
