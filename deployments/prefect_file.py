@@ -9,6 +9,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PositiveInt,
     ValidationError,
     model_validator,
 )
@@ -143,7 +144,8 @@ class Deployment(Strict):
     enforce_parameter_schema: bool = True
     schedules: list[Schedule] = []
     paused: Templated = False
-    concurrency_limit: ConcurrencyLimit | int | None = None
+    concurrency_limit: ConcurrencyLimit | PositiveInt | None = None
+    """To Prefect 0 is one too, below which each run waits for ever."""
     work_pool: WorkPool
     triggers: list[dict[str, Any]] = []
     sla: list[dict[str, Any]] = []

@@ -61,6 +61,13 @@ def test_an_unknown_key_is_an_error_at_every_level(
         load_prefect_file(changed(tmp_path, *where, to="1"))
 
 
+@pytest.mark.parametrize("limit", [0, -1, {"limit": 0, "collision_strategy": "ENQUEUE"}])
+def test_a_limit_below_which_nothing_runs_is_an_error(tmp_path: Path, limit: Any) -> None:
+    """Whoever means that says paused; to Prefect each run of it waits for ever."""
+    with pytest.raises(InvalidSpec, match=r"concurrency_limit\..*greater than"):
+        load_prefect_file(changed(tmp_path, "deployments", 0, "concurrency_limit", to=limit))
+
+
 def test_of_two_deployments_of_one_name_none_takes_the_others_place(tmp_path: Path) -> None:
     copied = [*FILE["deployments"], FILE["deployments"][0]]
     with pytest.raises(InvalidSpec, match="deployments of one flow are called classify-images"):
