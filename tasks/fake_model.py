@@ -18,12 +18,15 @@ from tasks.kinds.models import (
     VllmModel,
     output_names,
 )
-from tasks.kinds.models.hf.options import CLASSIFICATION, DETECTION, EMBEDDING
+from tasks.kinds.models.hf.options import CLASSIFICATION, DETECTION, EMBEDDING, SEGMENTATION
 from tasks.kinds.models.llm.answer_schema import AnswerSchema
 from tasks.kinds.models.tensors.model import TensorModel
+from tasks.kinds.models.vision.grey_png import grey_png
 
 Batch = dict[str, np.ndarray]
 LABELS = ("LABEL_0", "LABEL_1")
+MANY = 1 << 16
+"""More labels than an image of a fake has."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,21 @@ class FakeModel:
             for ((score, label), *_) in self.rankings(seeds)
         ]
 
+    def maps(self, seeds: list[int]) -> list[bytes]:
+        """Images of a hundred lines, of which each label has as many as its share."""
+        made = []
+        for ids, shares in zip(self.label_ids(seeds), self.ranked_scores(seeds), strict=True):
+            ends = np.round(100 * np.cumsum(shares))
+            lines = np.searchsorted(ends, np.arange(100), side="right").clip(max=len(ids) - 1)
+            classes = np.asarray(ids, np.uint8)[lines]
+            made.append(grey_png(np.repeat(classes[:, None], 100, axis=1)))
+        return made
+
+    def label_ids(self, seeds: list[int]) -> list[list[np.int32]]:
+        """Which of the labels those of each row are."""
+        at = {label: np.int32(number) for number, label in enumerate(self.labels)}
+        return [[at[label] for label in labels] for labels in self.ranked_labels(seeds)]
+
     def answers(self, seeds: list[int]) -> list[str]:
         """One answer, of the first characters."""
         return ["fake"] * len(seeds)
@@ -184,6 +202,9 @@ MAKERS: dict[str, Callable[[FakeModel, list[int]], Any]] = {
     "end": FakeModel.ends,
     "labels": FakeModel.ranked_labels,
     "scores": FakeModel.ranked_scores,
+    "segmentation": FakeModel.maps,
+    "label_ids": FakeModel.label_ids,
+    "shares": FakeModel.ranked_scores,
     "embedding": FakeModel.embeddings,
     "generated_text": FakeModel.texts,
     "finish_reason": FakeModel.reasons,
@@ -258,4 +279,6 @@ def arguments_for(model: AnyModel) -> dict[str, Any]:
         return {**own, "normalize": bool(options.normalize)}
     if model.task in DETECTION:
         return {**own, "top_k": options.max_detections or len(LABELS)}
+    if model.task in SEGMENTATION:
+        return {**own, "top_k": MANY}
     return own

@@ -18,6 +18,7 @@ from tasks.kinds.models.hf.task_columns import READ
 from tasks.kinds.models.model import Placement
 from tasks.protocol.batch import ROW
 from tests.kinds import digits
+from tests.kinds.maps import maps_of
 from tests.kinds.test_onnx import digits_model
 from tests.kinds.tiny_clip import save_clip
 from tests.kinds.tiny_detectors import save_detr
@@ -33,11 +34,12 @@ from tests.kinds.tiny_models import (
     save_nli,
     texts,
 )
+from tests.kinds.tiny_segmenters import save_segformer
 from tests.kinds.tiny_speech import sounds
 
 LISTS = st.lists(st.one_of(st.none(), st.integers(-9, 9)), min_size=1, max_size=9)
 OUTPUTS = ["predicted_label", "predicted_score", "embedding", "generated_text", "prediction"]
-OUTPUTS += ["boxes", "labels", "scores", "entities"]
+OUTPUTS += ["boxes", "labels", "scores", "entities", "segmentation", "label_ids", "shares"]
 
 
 @pytest.mark.parametrize(
@@ -52,6 +54,7 @@ OUTPUTS += ["boxes", "labels", "scores", "entities"]
         (LISTENERS["wav2vec2"], "audio-classification", {"top_k": 2}, {"labels": [*"abc"]}),
         (save_gpt2, "text-generation", {"max_new_tokens": 4, "max_length": 60}, {}),
         (save_detr, "object-detection", {"threshold": 0.0, "max_detections": 2}, {}),
+        (save_segformer, "image-segmentation", {}, {"labels": [*"abcd"]}),
     ],
 )
 def test_the_columns_are_those_of_the_real_model(
@@ -78,6 +81,10 @@ def test_the_columns_are_those_of_the_real_model(
         assert [len(boxes) for boxes in made["boxes"].to_pylist()] == [2] * 5
         corners = np.array(made["boxes"].to_pylist())
         assert (corners[..., :2] <= corners[..., 2:]).all()
+    if task == "image-segmentation":
+        for row, classes in zip(made.to_pylist(), maps_of(made), strict=True):
+            assert classes[0, 0] == row["label_ids"][0]
+            assert row["labels"] == ["abcd"[at] for at in row["label_ids"]]
     if options.get("normalize"):
         lengths = np.linalg.norm(np.stack(made["embedding"].to_numpy()), axis=1)
         assert np.allclose(lengths, 1)

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import HuggingFaceModel
-from tasks.kinds.models.hf.detection import FILLED, Preparation
+from tasks.kinds.models.hf.whole_images import FILLED, Preparation
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.vision.detection import Choice, detection_columns
 from tasks.kinds.models.vision.pixels import PIXELS

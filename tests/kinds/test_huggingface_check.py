@@ -497,6 +497,7 @@ def test_full_dumps_validate_for_every_task() -> None:
         ("translation", "text"),
         ("automatic-speech-recognition", "audio"),
         ("audio-classification", "audio"),
+        ("image-segmentation", "image"),
     ]:
         made = model("some/name", task)
         assert adapter.validate_json(made.model_dump_json()) == made

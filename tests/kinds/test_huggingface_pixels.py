@@ -12,9 +12,9 @@ import pytest
 from tasks.errors import InvalidSpec
 from tasks.kinds.columns import column_to_numpy
 from tasks.kinds.models import HuggingFaceModel
-from tasks.kinds.models.hf.detection import Preparation
 from tasks.kinds.models.hf.image import ImageInputs, processed
 from tasks.kinds.models.hf.plain_resize import BICUBIC, BILINEAR, PlainResize
+from tasks.kinds.models.hf.whole_images import Preparation
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.vision.pixels import PIXELS
 from tests.kinds.tiny_models import PROCESSORS, images, noise, png, rows_of, save_convnext, save_vit

@@ -12,6 +12,8 @@ import pytest
 
 from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.hf.options import Task
+from tasks.kinds.models.output_names import SEGMENTS
+from tests.kinds.maps import maps_of, share_that_differs
 from tests.kinds.tiny_clip import save_clip
 from tests.kinds.tiny_detectors import save_detr
 from tests.kinds.tiny_entities import save_ner
@@ -25,6 +27,10 @@ from tests.kinds.tiny_models import (
     save_nli,
     save_vit,
     texts,
+)
+from tests.kinds.tiny_segmenters import (
+    save_maskformer,
+    save_segformer,
 )
 from tests.kinds.tiny_speech import save_whisper, sounds
 from tests.kinds.tiny_writers import save_t5
@@ -71,6 +77,8 @@ TINY_TASKS = (
     TinyTask("image-classification", save_vit, [*map(png, images(40))]),
     # A detector of random weights is sure of nothing.
     TinyTask("object-detection", save_detr, [*map(png, images(20))], {"threshold": 0.01}),
+    TinyTask("image-segmentation", save_segformer, [*map(png, images(20))]),
+    TinyTask("image-segmentation", save_maskformer, [*map(png, images(20))]),
     # A row's draws are its own.
     TinyTask(
         "text-generation",
@@ -88,6 +96,9 @@ TINY_TASKS = (
 def assert_alike(ours: pa.Table, theirs: pa.Table, tolerance: float) -> None:
     """See that both say the same, numbers up to a difference of rounding."""
     assert ours.schema == theirs.schema
+    if "segmentation" in ours.column_names:  # the other columns follow from the maps
+        assert share_that_differs(maps_of(ours), maps_of(theirs)) <= tolerance
+        ours, theirs = (each.drop_columns([*SEGMENTS]) for each in (ours, theirs))
     for name in ours.column_names:
         one, other = ours[name].to_pylist(), theirs[name].to_pylist()
         if name in ("embedding", "predicted_score"):

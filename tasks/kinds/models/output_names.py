@@ -9,6 +9,7 @@ LABELS = ("predicted_label", "predicted_score")
 ENTITIES = ("entities",)
 ANSWER = ("answer", "score", "start", "end")
 OBJECTS = ("boxes", "labels", "scores")
+SEGMENTS = ("segmentation", "labels", "label_ids", "shares")
 EMBEDDING = ("embedding",)
 TEXT = ("generated_text",)
 

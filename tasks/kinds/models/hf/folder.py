@@ -31,6 +31,12 @@ ARCHITECTURES: dict[str, tuple[str, ...]] = {
     "token-classification": ("ForTokenClassification",),
     "question-answering": (FINDER,),
     "object-detection": ("ForObjectDetection",),
+    "image-segmentation": (
+        "ForSemanticSegmentation",
+        "Mask2FormerForUniversalSegmentation",
+        "MaskFormerForInstanceSegmentation",
+        "DetrForSegmentation",
+    ),
     "text-generation": ("ForCausalLM", "LMHeadModel", *GEMMAS),
     "audio-classification": CLASSIFY_SOUNDS,
     "automatic-speech-recognition": ("WhisperForConditionalGeneration",),
@@ -50,6 +56,8 @@ HALVES: dict[str, tuple[str, ...]] = {
 """One half of a model of two media, with its way into the space that both share."""
 TOLD_IN_WORDS = ("OwlViT", "Owlv2", "GroundingDino", "MMGroundingDino", "OmDetTurbo")
 """Beginnings of names of detectors that look for what a text says."""
+NAMED = 4
+"""Architectures that a message names at most."""
 OF_ANY_SHAPE = "siglip2"
 """Beginning of the types of NaFlex models; those of one size are of the type siglip."""
 OF_PAGES = ("layoutlmv2", "layoutlmv3", "lilt", "lxmert", "markuplm")
@@ -168,7 +176,8 @@ def check_architecture(name: str, config: dict[str, Any], task: Task) -> None:
         refuse_other_half(name, have[0], task)
     wanted = ARCHITECTURES.get(task, ())
     if have and wanted and not any(part in each for each in have for part in wanted):
-        problem = f"holds {', '.join(have)}; {task} wants a model whose name has {wanted[0]}"
+        named = " or ".join(wanted[:NAMED])
+        problem = f"holds {', '.join(have)}; {task} wants a model whose name has {named}"
         raise InvalidSpec.at(FIELD, name, problem)
     if FINDER in wanted:
         refuse_other_finders(name, type_of(config))

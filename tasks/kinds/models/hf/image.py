@@ -81,11 +81,20 @@ def processed(processor: Any, image: np.ndarray) -> np.ndarray:
     Raises:
         ValueError: before anything is cut off, the image would be too large.
     """
-    size = dict(getattr(processor, "size", None) or {})
-    if set(size) == {"shortest_edge"}:  # it would resize a thin line whole, to gigabytes
-        size_by_shorter_side(image.shape[0], image.shape[1], size["shortest_edge"])
+    refuse_thin(processor, image)
     made = processor(image, return_tensors="np", **layout_for(processor))
     return np.asarray(made["pixel_values"], np.float32)
+
+
+def refuse_thin(processor: Any, image: np.ndarray) -> None:
+    """See that a processor does not resize a thin line, whole, to gigabytes.
+
+    Raises:
+        ValueError: it would.
+    """
+    size = dict(getattr(processor, "size", None) or {})
+    if set(size) == {"shortest_edge"}:
+        size_by_shorter_side(image.shape[0], image.shape[1], size["shortest_edge"])
 
 
 def layout_for(processor: Any) -> dict[str, str]:

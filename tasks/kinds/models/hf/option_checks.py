@@ -6,6 +6,7 @@ from tasks.kinds.models.hf.options import (
     ANSWERS,
     BY_ENTAILMENT,
     BY_WORDS,
+    SEGMENTATION,
     SPEECH,
     TOKENS_APART,
     HuggingFaceOptions,
@@ -34,6 +35,10 @@ def check_options(checkpoint: Checkpoint, task: Task, options: HuggingFaceOption
         from tasks.kinds.models.hf import zero_shot
 
         zero_shot.check_model(checkpoint)
+    if task in SEGMENTATION:
+        from tasks.kinds.models.hf import segmentation
+
+        segmentation.check(checkpoint)
     if task in BY_ENTAILMENT:
         from tasks.kinds.models.hf import entailment
 

@@ -53,7 +53,7 @@ def problem_with(options: HuggingFaceOptions, task: Task) -> str | None:
         if value is not None and task not in tasks:
             return (
                 f"model.options.{name}: {value!r} belongs to {', '.join(tasks)}, not to "
-                f"{task}, which takes {', '.join(mine)}"
+                f"{task}, which takes {', '.join(mine) or 'none'}"
             )
     return conflict(options, task)
 

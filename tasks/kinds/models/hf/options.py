@@ -17,6 +17,7 @@ Task = Literal[
     "zero-shot-classification",
     "zero-shot-image-classification",
     "object-detection",
+    "image-segmentation",
     "text-generation",
     "text2text-generation",
     "summarization",
@@ -48,7 +49,10 @@ TEXT = (*TOKENS_APART, *ANSWERS, *BY_ENTAILMENT, *WHOLE_TEXT)
 SPEECH = ("automatic-speech-recognition",)
 AUDIO = (*OF_SOUNDS, *SPEECH)
 DETECTION = ("object-detection",)
-IMAGE = ("image-classification", "image-feature-extraction", *BY_WORDS, *DETECTION)
+SEGMENTATION = ("image-segmentation",)
+PLACES_IN_IMAGES = (*DETECTION, *SEGMENTATION)
+"""What is found has a place in an image, in pixels of what was read."""
+IMAGE = ("image-classification", "image-feature-extraction", *BY_WORDS, *PLACES_IN_IMAGES)
 
 
 def known_task(task: Any) -> Any:

@@ -1,5 +1,6 @@
 """The common case of image preprocessing, on bytes: resize, crop the centre, normalise later."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,11 +23,15 @@ WORK = (
     "valid_kwargs",
 )
 """What a processor must have from its base class if it is to hold no surprises."""
+BESIDES_MAPS = ("SegformerImageProcessor", "BeitImageProcessor")
+"""Processors whose own work is on maps to train with: to an image they do what their base does."""
+NO_CROP = "SegformerImageProcessor"
+"""The one of them that never crops, whatever its settings say."""
 
 
 @dataclass(frozen=True)
 class PlainResize:
-    """Does what a processor does, to within one grey level."""
+    """Does what a processor does, exactly or to within one grey level."""
 
     height: int
     width: int
@@ -39,8 +44,13 @@ class PlainResize:
     std: tuple[float, ...]
 
     @classmethod
-    def of(cls, processor: Any) -> "PlainResize | None":
-        """The same as a processor does, or None where that does something else besides."""
+    def of(cls, processor: Any, *, exactly: bool = False) -> "PlainResize | None":
+        """The same as a processor does, or None where that does something else besides.
+
+        Args:
+            processor: of images.
+            exactly: to the last grey level; else by torch where it may, which is quicker.
+        """
         if not is_plain(processor):
             return None
         size, resample = dict(processor.size), int(processor.resample)
@@ -55,7 +65,7 @@ class PlainResize:
             resize_to=(size.get("height", 0), size.get("width", 0)),
             resample=resample,
             # Bicubic overshoots, and torch and Pillow clip that at different times.
-            with_torch=resample == BILINEAR or processor.backend == "torchvision",
+            with_torch=(resample == BILINEAR and not exactly) or processor.backend == "torchvision",
             mean=tuple(each / factor for each in mean),
             std=tuple(each / factor for each in std),
         )
@@ -97,7 +107,10 @@ def is_plain(processor: Any) -> bool:
     from transformers.image_processing_backends import PilBackend, TorchvisionBackend
 
     bases = [base for base in (PilBackend, TorchvisionBackend) if isinstance(processor, base)]
-    if not bases or any(getattr(type(processor), w) is not getattr(bases[0], w) for w in WORK):
+    name = type(processor).__name__.removesuffix("Pil")
+    if not bases or (name not in BESIDES_MAPS and any(has_own(processor, bases[0]))):
+        return False
+    if name == NO_CROP and processor.do_center_crop:
         return False
     if not processor.do_resize or processor.do_pad or processor.resample not in (BILINEAR, BICUBIC):
         return False
@@ -108,6 +121,11 @@ def is_plain(processor: Any) -> bool:
     if set(size) != {"height", "width"}:
         return False
     return not crop or (crop["height"] <= size["height"] and crop["width"] <= size["width"])
+
+
+def has_own(processor: Any, base: type) -> Iterator[bool]:
+    """Whether a processor does a part of the work in its own way, part by part."""
+    return (getattr(type(processor), part) is not getattr(base, part) for part in WORK)
 
 
 def three(value: Any) -> list[float]:

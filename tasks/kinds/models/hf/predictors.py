@@ -12,9 +12,10 @@ from tasks.kinds.models.hf.detection import detector
 from tasks.kinds.models.hf.generation import causal_generator, seq2seq_generator
 from tasks.kinds.models.hf.image import ImageInputs
 from tasks.kinds.models.hf.label_pairs import Frames, PairInputs
-from tasks.kinds.models.hf.options import DETECTION, HuggingFaceOptions, Task
+from tasks.kinds.models.hf.options import PLACES_IN_IMAGES, HuggingFaceOptions, Task
 from tasks.kinds.models.hf.padding import pad_as_configured
 from tasks.kinds.models.hf.prediction import predict_with
+from tasks.kinds.models.hf.segmentation import segmenter
 from tasks.kinds.models.hf.sounds import SoundInputs
 from tasks.kinds.models.hf.speech import transcriber
 from tasks.kinds.models.hf.text import TextInputs, prefix_of, tokenizer_for
@@ -161,7 +162,7 @@ def labels(
 
 def eager_on(task: Task, placement: Placement) -> RuntimeUsed:
     """What a model that is never compiled calculates with."""
-    placement = whole_numbers_of_pixels(placement) if task in DETECTION else placement
+    placement = whole_numbers_of_pixels(placement) if task in PLACES_IN_IMAGES else placement
     precision = shown_precision(torch_dtype(placement))
     return RuntimeUsed("eager", "eager", precision, placement.device)
 
@@ -177,6 +178,7 @@ BUILD: dict[str, Build] = {
     "feature-extraction": embed_texts,
     "audio-classification": classify_sounds,
     "object-detection": detector,
+    "image-segmentation": segmenter,
     "text-generation": causal_generator,
     "text2text-generation": seq2seq_generator,
     "summarization": seq2seq_generator,

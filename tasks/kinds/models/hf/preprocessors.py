@@ -2,14 +2,22 @@
 
 from collections.abc import Sequence
 
-from tasks.kinds.models.hf import answers, detection, image, label_pairs, sounds, speech, text
+from tasks.kinds.models.hf import (
+    answers,
+    image,
+    label_pairs,
+    sounds,
+    speech,
+    text,
+    whole_images,
+)
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.options import (
     ANSWERS,
     BY_ENTAILMENT,
-    DETECTION,
     IMAGE,
     OF_SOUNDS,
+    PLACES_IN_IMAGES,
     SPEECH,
     HuggingFaceOptions,
     Task,
@@ -34,8 +42,8 @@ def preprocessor(
         num_threads: that images and sounds are shared out among.
     """
     column = columns[0]
-    if task in DETECTION:
-        return detection.pixels_function(checkpoint, column, num_threads)
+    if task in PLACES_IN_IMAGES:
+        return whole_images.pixels_function(checkpoint, column, num_threads)
     if task in IMAGE:
         return image.pixels_function(checkpoint, column, num_threads)
     if task in OF_SOUNDS:

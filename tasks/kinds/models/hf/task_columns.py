@@ -1,13 +1,22 @@
 """Which columns each task reads and adds, where a spec names none."""
 
 from tasks.kinds.models.hf.options import Task
-from tasks.kinds.models.output_names import ANSWER, EMBEDDING, ENTITIES, LABELS, OBJECTS, TEXT
+from tasks.kinds.models.output_names import (
+    ANSWER,
+    EMBEDDING,
+    ENTITIES,
+    LABELS,
+    OBJECTS,
+    SEGMENTS,
+    TEXT,
+)
 
 READ: dict[Task, str] = {
     "image-classification": "image",
     "image-feature-extraction": "image",
     "zero-shot-image-classification": "image",
     "object-detection": "image",
+    "image-segmentation": "image",
     "text-classification": "text",
     "token-classification": "text",
     "question-answering": "question",
@@ -28,6 +37,7 @@ ADDED: dict[Task, tuple[str, ...]] = {
     "image-feature-extraction": EMBEDDING,
     "zero-shot-image-classification": LABELS,
     "object-detection": OBJECTS,
+    "image-segmentation": SEGMENTS,
     "text-classification": LABELS,
     "zero-shot-classification": LABELS,
     "audio-classification": LABELS,

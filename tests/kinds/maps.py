@@ -1,0 +1,19 @@
+"""Published maps, read as people read them, and how they differ."""
+
+import io
+
+import numpy as np
+import pyarrow as pa
+from PIL import Image
+
+
+def maps_of(rows: pa.Table) -> list[np.ndarray]:
+    """Published maps, as a PNG reader finds them."""
+    return [np.asarray(Image.open(io.BytesIO(each))) for each in rows["segmentation"].to_pylist()]
+
+
+def share_that_differs(mine: list[np.ndarray], theirs: list[np.ndarray]) -> float:
+    """Of all pixels."""
+    assert [each.shape for each in mine] == [each.shape for each in theirs]
+    others = sum(int((a != b).sum()) for a, b in zip(mine, theirs, strict=True))
+    return others / sum(each.size for each in theirs)
