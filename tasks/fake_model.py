@@ -130,6 +130,19 @@ class FakeModel:
             made.append(grey_png(np.repeat(classes[:, None], 100, axis=1)))
         return made
 
+    def depths(self, seeds: list[int]) -> list[bytes]:
+        """Images of a hundred lines, each farther away than the one above it."""
+        lines = np.linspace(0, 0xFFFF, 100).astype(np.uint16)
+        return [grey_png(np.repeat(lines[:, None], 100, axis=1))] * len(seeds)
+
+    def nearest(self, seeds: list[int]) -> np.ndarray:
+        """What the first line of each stands for: from 0 to 1."""
+        return self.numbers(seeds).astype(np.float32)
+
+    def farthest(self, seeds: list[int]) -> np.ndarray:
+        """What the last one stands for."""
+        return self.nearest(seeds) + np.float32(1)
+
     def label_ids(self, seeds: list[int]) -> list[list[np.int32]]:
         """Which of the labels those of each row are."""
         at = {label: np.int32(number) for number, label in enumerate(self.labels)}
@@ -205,6 +218,9 @@ MAKERS: dict[str, Callable[[FakeModel, list[int]], Any]] = {
     "segmentation": FakeModel.maps,
     "label_ids": FakeModel.label_ids,
     "shares": FakeModel.ranked_scores,
+    "depth": FakeModel.depths,
+    "depth_min": FakeModel.nearest,
+    "depth_max": FakeModel.farthest,
     "embedding": FakeModel.embeddings,
     "generated_text": FakeModel.texts,
     "finish_reason": FakeModel.reasons,

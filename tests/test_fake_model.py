@@ -21,6 +21,7 @@ from tests.kinds import digits
 from tests.kinds.maps import maps_of
 from tests.kinds.test_onnx import digits_model
 from tests.kinds.tiny_clip import save_clip
+from tests.kinds.tiny_depths import save_dpt
 from tests.kinds.tiny_detectors import save_detr
 from tests.kinds.tiny_entities import save_ner
 from tests.kinds.tiny_listeners import LISTENERS
@@ -40,6 +41,7 @@ from tests.kinds.tiny_speech import sounds
 LISTS = st.lists(st.one_of(st.none(), st.integers(-9, 9)), min_size=1, max_size=9)
 OUTPUTS = ["predicted_label", "predicted_score", "embedding", "generated_text", "prediction"]
 OUTPUTS += ["boxes", "labels", "scores", "entities", "segmentation", "label_ids", "shares"]
+OUTPUTS += ["depth", "depth_min", "depth_max"]
 
 
 @pytest.mark.parametrize(
@@ -55,6 +57,7 @@ OUTPUTS += ["boxes", "labels", "scores", "entities", "segmentation", "label_ids"
         (save_gpt2, "text-generation", {"max_new_tokens": 4, "max_length": 60}, {}),
         (save_detr, "object-detection", {"threshold": 0.0, "max_detections": 2}, {}),
         (save_segformer, "image-segmentation", {}, {"labels": [*"abcd"]}),
+        (save_dpt, "depth-estimation", {}, {}),
     ],
 )
 def test_the_columns_are_those_of_the_real_model(

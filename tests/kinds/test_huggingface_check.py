@@ -498,6 +498,7 @@ def test_full_dumps_validate_for_every_task() -> None:
         ("automatic-speech-recognition", "audio"),
         ("audio-classification", "audio"),
         ("image-segmentation", "image"),
+        ("depth-estimation", "image"),
     ]:
         made = model("some/name", task)
         assert adapter.validate_json(made.model_dump_json()) == made

@@ -12,9 +12,10 @@ import pytest
 
 from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.hf.options import Task
-from tasks.kinds.models.output_names import SEGMENTS
-from tests.kinds.maps import maps_of, share_that_differs
+from tasks.kinds.models.output_names import DEPTHS, SEGMENTS
+from tests.kinds.maps import depths_of, maps_of, share_that_differs
 from tests.kinds.tiny_clip import save_clip
+from tests.kinds.tiny_depths import save_depth_anything
 from tests.kinds.tiny_detectors import save_detr
 from tests.kinds.tiny_entities import save_ner
 from tests.kinds.tiny_listeners import LISTENERS
@@ -79,6 +80,7 @@ TINY_TASKS = (
     TinyTask("object-detection", save_detr, [*map(png, images(20))], {"threshold": 0.01}),
     TinyTask("image-segmentation", save_segformer, [*map(png, images(20))]),
     TinyTask("image-segmentation", save_maskformer, [*map(png, images(20))]),
+    TinyTask("depth-estimation", save_depth_anything, [*map(png, images(20))]),
     # A row's draws are its own.
     TinyTask(
         "text-generation",
@@ -92,6 +94,9 @@ TINY_TASKS = (
     TinyTask("automatic-speech-recognition", save_whisper, SOUNDS, FEW_TOKENS),
 )
 
+HALF_A_STEP = 1 / 65_535
+"""Of both files."""
+
 
 def assert_alike(ours: pa.Table, theirs: pa.Table, tolerance: float) -> None:
     """See that both say the same, numbers up to a difference of rounding."""
@@ -99,6 +104,10 @@ def assert_alike(ours: pa.Table, theirs: pa.Table, tolerance: float) -> None:
     if "segmentation" in ours.column_names:  # the other columns follow from the maps
         assert share_that_differs(maps_of(ours), maps_of(theirs)) <= tolerance
         ours, theirs = (each.drop_columns([*SEGMENTS]) for each in (ours, theirs))
+    if "depth" in ours.column_names:
+        for mine, its in zip(depths_of(ours), depths_of(theirs), strict=True):
+            assert np.abs(mine - its).max() <= (tolerance + HALF_A_STEP) * np.ptp(its)
+        ours, theirs = (each.drop_columns([*DEPTHS]) for each in (ours, theirs))
     for name in ours.column_names:
         one, other = ours[name].to_pylist(), theirs[name].to_pylist()
         if name in ("embedding", "predicted_score"):

@@ -46,7 +46,7 @@ ONE_SHAPE: tuple[str, ...] = ("image-classification", "image-feature-extraction"
 
 
 class HuggingFaceModel(Model):
-    """Classification, detection, segmentation, embeddings, writing and speech with transformers.
+    """Labels, objects, maps, embeddings, texts and speech with transformers.
 
     Adds the columns that `task_columns` names, and a model that writes the properties of
     `answer_schema`. Weights are read as safetensors, and Python code or pickled objects of a

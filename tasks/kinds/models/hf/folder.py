@@ -37,6 +37,7 @@ ARCHITECTURES: dict[str, tuple[str, ...]] = {
         "MaskFormerForInstanceSegmentation",
         "DetrForSegmentation",
     ),
+    "depth-estimation": ("ForDepthEstimation",),
     "text-generation": ("ForCausalLM", "LMHeadModel", *GEMMAS),
     "audio-classification": CLASSIFY_SOUNDS,
     "automatic-speech-recognition": ("WhisperForConditionalGeneration",),

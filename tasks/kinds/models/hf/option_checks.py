@@ -6,6 +6,7 @@ from tasks.kinds.models.hf.options import (
     ANSWERS,
     BY_ENTAILMENT,
     BY_WORDS,
+    DEPTH,
     SEGMENTATION,
     SPEECH,
     TOKENS_APART,
@@ -39,6 +40,10 @@ def check_options(checkpoint: Checkpoint, task: Task, options: HuggingFaceOption
         from tasks.kinds.models.hf import segmentation
 
         segmentation.check(checkpoint)
+    if task in DEPTH:
+        from tasks.kinds.models.hf import depth
+
+        depth.check(checkpoint)
     if task in BY_ENTAILMENT:
         from tasks.kinds.models.hf import entailment
 

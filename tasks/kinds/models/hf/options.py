@@ -18,6 +18,7 @@ Task = Literal[
     "zero-shot-image-classification",
     "object-detection",
     "image-segmentation",
+    "depth-estimation",
     "text-generation",
     "text2text-generation",
     "summarization",
@@ -50,7 +51,8 @@ SPEECH = ("automatic-speech-recognition",)
 AUDIO = (*OF_SOUNDS, *SPEECH)
 DETECTION = ("object-detection",)
 SEGMENTATION = ("image-segmentation",)
-PLACES_IN_IMAGES = (*DETECTION, *SEGMENTATION)
+DEPTH = ("depth-estimation",)
+PLACES_IN_IMAGES = (*DETECTION, *SEGMENTATION, *DEPTH)
 """What is found has a place in an image, in pixels of what was read."""
 IMAGE = ("image-classification", "image-feature-extraction", *BY_WORDS, *PLACES_IN_IMAGES)
 

@@ -8,6 +8,7 @@ from tasks.kinds.models.arrays import Columns, label_columns
 from tasks.kinds.models.hf import embedding, entailment, heads, joint, sentence_files
 from tasks.kinds.models.hf.checkpoint import Checkpoint, torch_dtype
 from tasks.kinds.models.hf.dense import Layer
+from tasks.kinds.models.hf.depth import depth_estimator
 from tasks.kinds.models.hf.detection import detector
 from tasks.kinds.models.hf.generation import causal_generator, seq2seq_generator
 from tasks.kinds.models.hf.image import ImageInputs
@@ -179,6 +180,7 @@ BUILD: dict[str, Build] = {
     "audio-classification": classify_sounds,
     "object-detection": detector,
     "image-segmentation": segmenter,
+    "depth-estimation": depth_estimator,
     "text-generation": causal_generator,
     "text2text-generation": seq2seq_generator,
     "summarization": seq2seq_generator,

@@ -3,6 +3,7 @@
 from tasks.kinds.models.hf.options import Task
 from tasks.kinds.models.output_names import (
     ANSWER,
+    DEPTHS,
     EMBEDDING,
     ENTITIES,
     LABELS,
@@ -17,6 +18,7 @@ READ: dict[Task, str] = {
     "zero-shot-image-classification": "image",
     "object-detection": "image",
     "image-segmentation": "image",
+    "depth-estimation": "image",
     "text-classification": "text",
     "token-classification": "text",
     "question-answering": "question",
@@ -38,6 +40,7 @@ ADDED: dict[Task, tuple[str, ...]] = {
     "zero-shot-image-classification": LABELS,
     "object-detection": OBJECTS,
     "image-segmentation": SEGMENTS,
+    "depth-estimation": DEPTHS,
     "text-classification": LABELS,
     "zero-shot-classification": LABELS,
     "audio-classification": LABELS,
