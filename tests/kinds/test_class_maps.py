@@ -1,6 +1,8 @@
 """A map in parts is the map of all scores at once, and a file gives it back as it was."""
 
 import io
+from concurrent.futures import Future
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -85,28 +87,29 @@ def test_equal_shares_are_in_the_classes_order() -> None:
 
 def test_threads_beside_a_gpu_keep_few_things_waiting() -> None:
     """No GPU is asked for anything here."""
-    from threading import Event
-
-    go_on, begun = Event(), list[int]()
+    go_on, waited = Event(), list[int]()
 
     def make(number: int) -> int:
-        begun.append(number)
         assert go_on.wait(30)
         if number == 2:
             raise ValueError("two")
         return -number
 
     later = BesideGpu(make, Placement("cuda", num_threads=2))
-    given_up = [later(number) for number in range(2 * AHEAD)]
-    assert len(begun) <= 2
+    coming = [later(number) for number in range(2 * AHEAD)]
+
+    class First(Future[int]):
+        """Is not made before somebody waits for it."""
+
+        def exception(self, timeout: float | None = None) -> None:
+            waited.append(len(later.coming))
+            go_on.set()
+
+    later.coming[0] = First()
+    coming.append(later(99))
     go_on.set()
-    given_up.append(later(99))  # waits for the first
-    assert [each() for at, each in enumerate(given_up) if at != 2] == [
-        0,
-        -1,
-        *range(-3, -8, -1),
-        -99,
-    ]
+    assert waited == [2 * AHEAD - 1]
+    assert [each() for at, each in enumerate(coming) if at != 2] == [0, -1, *range(-3, -8, -1), -99]
     with pytest.raises(ValueError, match="two"):
-        given_up[2]()
+        coming[2]()
     assert BesideGpu(str, Placement())(3)() == "3"
