@@ -16,40 +16,40 @@ class Resources(FormModel):
 
     num_gpus: Annotated[float, Field(ge=0)] | Auto = Field(
         "auto",
-        description="GPUs of one replica; auto: one where a node has any when the job starts, or "
-        "KubeRay's manifest declares any. Of any other cluster that adds its GPU nodes only when "
-        "they are asked for, ask for a number.",
+        description="GPUs of one replica. auto: one if any node has a GPU when the job starts, or "
+        "if KubeRay's manifest declares any. On other clusters that add GPU nodes only on demand, "
+        "give a number.",
     )
     num_cpus: Annotated[float, Field(gt=0)] | Auto = Field(
         "auto",
-        description="CPU cores of one replica, and threads of its model. auto: one; on this "
-        "machine without a GPU two for models of Hugging Face's and torchvision's of 40 MiB or "
-        "more, whose weights then lie in memory half as often; inline all, up to 8, for any of "
-        "Hugging Face's, torchvision's, torch, onnx and xgboost, and as many for preprocessing.",
+        description="CPU cores of one replica, and threads of its model. auto: one. On this "
+        "machine without a GPU: two for models of Hugging Face and torchvision of 40 MiB or more, "
+        "which halves the copies of the weights in memory. inline: all, up to 8, for models of "
+        "Hugging Face, torchvision, torch, onnx and xgboost, and as many for preprocessing.",
     )
     memory_gb: float | None = Field(None, gt=0, description="Memory of one replica, in GiB.")
-    accelerator_type: str | None = Field(None, description="Only this GPU, e.g. A100.")
+    accelerator_type: str | None = Field(None, description="Use only this type of GPU, e.g. A100.")
     min_replicas: int = Field(1, ge=1, description="Replicas to start with.")
     max_replicas: int | None = Field(
         None,
         ge=1,
-        description="Replicas at most, where the cluster has room. Where empty, 4 on a cluster or "
-        "a Ray that is joined; on a Ray of the run's own as many as this machine has GPUs for, or "
-        "CPU cores where it has none.",
+        description="Maximum number of replicas, if the cluster has room. Empty: 4 on a cluster or "
+        "a Ray that is joined; on a Ray started for the run, as many as this machine has GPUs for, "
+        "or CPU cores if it has no GPU.",
     )
     batch_size: Annotated[int, Field(ge=1)] | Auto = Field(
         "auto",
-        description="Rows the model gets at a time; your own class gets all that steps have made "
-        "of so many, such as the tiles of 64 images. auto: what suits the model; your own class "
+        description="Rows the model gets at a time; your own class gets everything that steps made "
+        "of this many, such as the tiles of 64 images. auto: what suits the model; your own class "
         "gets 64, and more while calls take less than a twentieth of a second.",
     )
     dtype: DType = Field(
         "auto",
         description="Precision of the weights. auto: float32 on CPUs; on GPUs bfloat16, or float16 "
-        "where there is none, for models of Hugging Face and torchvision but detectors, which need "
-        "float32 to tell pixels apart. Beside float32's, embeddings differ by up to 1 % of "
-        "their largest value with bfloat16, and 0.1 % with float16. float32 is exact everywhere, "
-        "and keeps convolutions on GPUs from TF32.",
+        "if there is no bfloat16, for models of Hugging Face and torchvision, except detectors, "
+        "which need float32 to tell pixels apart. Compared with float32, embeddings differ by up "
+        "to 1 % of their largest value with bfloat16, and 0.1 % with float16. float32 is exact "
+        "everywhere, and keeps convolutions on GPUs from using TF32.",
     )
 
     @field_validator("num_gpus")
@@ -85,7 +85,7 @@ class StageOptions(FormModel):
     """Resources of a stage."""
 
     num_cpus: float = Field(1, ge=0, description="CPU cores of one worker.")
-    max_workers: int | None = Field(None, ge=1, description="Workers at most.")
+    max_workers: int | None = Field(None, ge=1, description="Maximum number of workers.")
 
 
 class ReadOptions(StageOptions):
@@ -95,19 +95,19 @@ class ReadOptions(StageOptions):
     max_workers: int | None = Field(
         None,
         ge=1,
-        description="Workers at most. Where empty, as many as there are cores and parts of the "
+        description="Maximum number of workers. Empty: as many as there are cores and parts of the "
         "input for; on this machine, for files on its disk, one for every two cores, and at least "
-        "2, unless num_cpus is another number.",
+        "2, unless num_cpus is changed.",
     )
     rows_per_batch: Annotated[int, Field(ge=1)] | Auto = Field(
         "auto",
-        description="Rows that travel together and are recorded together: what a crash can cost. "
-        "auto: 2048; 16384 for your own code, of which a slow batch is recorded in parts; 131072 "
-        "for sklearn, 524288 where the source has numbers only, and 1048576 for xgboost, to which "
-        "so many are a moment's work; as many as resources.batch_size where that is more. Fewer "
-        "where there are not enough for twelve batches a replica; rows that only reading tells are "
-        "reckoned from the beginnings of a few inputs. No more than sink.rows_per_file; a batch of "
-        "32 MiB waits for no more, nor one of 2048 rows that cannot be read.",
+        description="Rows that travel and are recorded together: what a crash can cost. auto: "
+        "2048; 16384 for your own code (a slow batch is recorded in parts); 131072 for sklearn; "
+        "524288 if the source has only numbers; 1048576 for xgboost; resources.batch_size if that "
+        "is larger. Fewer if there would not be twelve batches a replica; if only reading tells "
+        "how many rows there are, this is estimated from the beginnings of a few inputs. Never "
+        "more than sink.rows_per_file; a batch also ends at 32 MiB, or at 2048 rows that cannot be "
+        "read.",
     )
 
 
@@ -116,25 +116,25 @@ class PreprocessOptions(StageOptions):
 
     materialize: bool = Field(
         False,
-        description="Cut the run into two jobs: the first reads, applies the steps and keeps the "
-        "rows; the second does the rest, and each is retried on its own. A next run with the same "
-        "source and steps takes kept rows as they are, whatever its model. They take the space of "
-        "the rows after the steps, compressed, and stay until somebody deletes them. --limit, "
-        "preview and redrive run as one job.",
+        description="Split the run into two jobs, each retried on its own: the first reads, "
+        "applies the steps and keeps the rows; the second does the rest. Later runs with the same "
+        "source and steps reuse the kept rows, whatever their model. They take the space of the "
+        "rows after the steps, compressed, and stay until somebody deletes them. --limit, preview "
+        "and redrive run as one job.",
     )
     max_workers: int | None = Field(
         None,
         ge=1,
-        description="Workers at most. On this machine without a GPU there are none, and replicas "
-        "prepare their own batches, unless this is set or num_cpus another number, or replicas "
+        description="Maximum number of workers. On this machine without a GPU there are none, and "
+        "replicas prepare their own batches, unless this is set, num_cpus is changed, or replicas "
         "have cores that they could not prepare on.",
     )
     path: str | None = Field(
         None,
         min_length=1,
         pattern=r"^[^{}]+$",
-        description="Folder of the kept rows, reached with the sink's storage_options; the same "
-        "in several specs, they share them. Where empty, <sink.path>.state/prepared.",
+        description="Folder of the kept rows, reached with the sink's storage_options; specs with "
+        "the same folder share them. Empty: <sink.path>.state/prepared.",
     )
 
     @field_validator("path")
@@ -151,13 +151,13 @@ class WriteOptions(StageOptions):
     max_workers: int | None = Field(
         None,
         ge=1,
-        description="Workers at most. Where empty, 4; on this machine, for an output on its disk, "
-        "one for every two cores, at least 2 and at most 4.",
+        description="Maximum number of workers. Empty: 4; on this machine, for an output on its "
+        "disk, one for every two cores, at least 2 and at most 4.",
     )
 
 
 class Stages(FormModel):
-    """Only when the defaults do not do."""
+    """Settings of the other stages, if the defaults do not suit."""
 
     read: ReadOptions = ReadOptions()
     preprocess: PreprocessOptions = PreprocessOptions()

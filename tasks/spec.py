@@ -21,16 +21,16 @@ from tasks.resources import Resources, Stages
 class Environment(FormModel):
     """What the job's code needs."""
 
-    working_dir: str = Field(".", description="Put on the Python path; holds your own modules.")
+    working_dir: str = Field(".", description="Folder of your own modules; put on the Python path.")
     pip: list[str] = Field(
         [],
-        description="Requirements that Ray installs on the cluster before the job starts; on local "
-        "and inline, which install nothing, they must be met already.",
+        description="Requirements that Ray installs on the cluster before the job starts; local "
+        "and inline install nothing, there they must be installed already.",
     )
     env_vars: dict[str, str] = Field(
         {},
-        description="Environment variables; never secrets. Inline sets none: they must have their "
-        "values already. On ray_jobs and kuberay Ray fills in $NAME and ${NAME} within values.",
+        description="Environment variables; never secrets. inline sets none: they must have these "
+        "values already. On ray_jobs and kuberay, Ray expands $NAME and ${NAME} within values.",
     )
 
     @field_validator("working_dir")
@@ -64,20 +64,20 @@ class ErrorBudget(FormModel):
         0.01,
         ge=0,
         le=1,
-        description="Share of the run's rows; also of its files that cannot be read to their end, "
-        "as nobody knows how many rows they lack.",
+        description="Share of a run's rows that may be set aside; also of its files that cannot be "
+        "read to the end, since nobody knows how many rows they lack.",
     )
     rejected_rows_always_allowed: int = Field(
         0,
         ge=0,
-        description="So many rows of a run may be set aside whatever their share, even all there "
-        "are: for small runs, of which one row is a large share. Of files that cannot be read to "
-        "their end it allows none.",
+        description="This many rows of a run may be set aside whatever their share, even if they "
+        "are all: for small runs, where one row is a large share. It does not cover files that "
+        "cannot be read to the end.",
     )
     minimum_rows: int = Field(
         100,
         ge=1,
-        description="Rows to see before a run is stopped early, while their number is unknown.",
+        description="Rows to see before a run may be stopped early, while their total is unknown.",
     )
 
     def allows(self, rejected: int, rows: int) -> bool:
@@ -109,10 +109,10 @@ class ErrorBudget(FormModel):
 
 
 class Cost(FormModel):
-    """What the machines cost, in any currency; the report then says what a run did.
+    """What the machines cost, in any currency; the report then says what a run cost.
 
-    What counts is what the stages' workers hold while rows flow, loading the model included, in all
-    attempts, looked at twice a second. What else a cluster costs does not: idle nodes, its start.
+    Counted is what the stages' workers hold while rows flow, including the time to load the model,
+    over all attempts, sampled twice a second. Idle nodes and the cluster's start are not counted.
     """
 
     per_gpu_hour: float | None = Field(
@@ -134,9 +134,9 @@ class Retries(FormModel):
     max_attempts: int = Field(
         5,
         ge=1,
-        description="Attempts that may fail in a row before the run does; after one that has "
-        "recorded something new, counting begins again with it. Of a run that is cut in two "
-        "(stages.preprocess.materialize), for each of its jobs.",
+        description="Attempts in a row that may fail before the run does; an attempt that recorded "
+        "something new counts as the first again. If the run is split in two "
+        "(stages.preprocess.materialize), this holds for each of its jobs.",
     )
 
 
@@ -146,20 +146,20 @@ class Timeouts(FormModel):
     no_progress_seconds: float = Field(
         600,
         gt=0,
-        description="How long a job may make no progress; half an hour at least while its replicas "
+        description="How long a job may make no progress; at least half an hour while its replicas "
         "load the model.",
     )
     run_seconds: float | None = Field(
-        None, gt=0, description="How long a run may take; empty: no limit."
+        None, gt=0, description="How long a run may take. Empty: no limit."
     )
     unreachable_seconds: float = Field(
         600,
         ge=0,
-        description="How long a cluster, or the output's storage, may not answer while the run is "
-        "under way.",
+        description="How long the cluster, or the output's storage, may fail to answer during a "
+        "run.",
     )
     orphan_seconds: float = Field(
-        1800, gt=0, description="A job that no run follows stops itself after so long."
+        1800, gt=0, description="A job that no run follows stops itself after this long."
     )
 
 
@@ -168,13 +168,13 @@ class Scheduled(FormModel):
 
     timezone: str = Field(
         "UTC",
-        description="Timezone of the times in paths: an IANA name, as in Europe/Berlin; where "
-        "empty UTC.",
+        description="Timezone of the times in paths: an IANA name such as Europe/Berlin. Empty: "
+        "UTC.",
     )
     offset: str | None = Field(
         None,
-        description="Added to the scheduled time first, as in -1d: a run at 02:00 wants yesterday. "
-        "Weeks (w) and days (d) go by the calendar, hours (h) and minutes (m) by the clock.",
+        description="Added to the scheduled time first: with -1d, a run at 02:00 wants yesterday. "
+        "Weeks (w) and days (d) follow the calendar, hours (h) and minutes (m) the clock.",
     )
 
     @field_validator("timezone")
@@ -198,13 +198,13 @@ class BatchInferenceSpec(FormModel):
     name: str = Field(
         "batch-inference",
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
-        description="Label of runs and artifacts; the output's path is the identity.",
+        description="Label of runs and artifacts; what identifies the output is its path.",
     )
     source: AnySource = Field(title="Source", description="Where rows come from.")
     steps: list[AnyStep] = Field(
         [],
         title="Steps",
-        description="CPU steps before the model's own preprocessing. As JSON, one is "
+        description="CPU steps before the model's own preprocessing. In JSON, a step looks like "
         '{"kind": "select", "columns": ["text"]}.',
     )
     model: AnyModel = Field(title="Model", description="What makes predictions.")
@@ -218,8 +218,8 @@ class BatchInferenceSpec(FormModel):
     gates: list[AnyGate] = Field(
         [],
         title="Gates",
-        description="What the run's rows must be like to be published. Where a gate fails, nothing "
-        "is, and what was predicted is kept; a run with accept publishes it.",
+        description="What must hold for a run's rows before they are published. If a gate fails, "
+        "nothing is published and the predictions are kept; a run with accept publishes them.",
     )
     cost: Cost = Cost()
     retries: Retries = Retries()
