@@ -23,8 +23,7 @@ class BinarySource(Source):
     kind: Literal["binary"] = "binary"
     endings: list[str] = Field(
         default=[],
-        description="Endings of the names to look for in folders, as in .pdf; every file where "
-        "empty.",
+        description="Endings of file names to look for in folders, as in .pdf. Empty: every file.",
     )
     suffixes: ClassVar[tuple[str, ...]] = ()
     one_row_per_file: ClassVar[bool] = True

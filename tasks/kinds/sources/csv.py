@@ -36,16 +36,16 @@ class CsvSource(CsvFiles):
     kind: Literal["csv"] = "csv"
     columns: list[str] | None = Field(
         default=None,
-        description="Read only these columns, which all files must have. Where empty, all are "
-        "read, and files must have those of the first; for a sink with evolve_schema those of "
-        "later files are read too, and a file that lacks one gives null.",
+        description="Read only these columns, which all files must have. Empty: all are read, and "
+        "files must have those of the first; for a sink with evolve_schema, those of later files "
+        "are read too, and a file that lacks one gives null.",
     )
     types: dict[str, CsvType] = Field(
         default={},
-        description="Types of columns, in place of what the first rows suggest, as in zip: string "
-        "for codes such as 00501, which else are the number 501. timestamp is written without an "
-        "offset or Z, timestamp_utc with one. A row whose value does not fit is set aside. What is "
-        "published keeps its types until a run with --replace-output.",
+        description="Types of columns, in place of those of the first rows, as in zip: string for "
+        "codes such as 00501, otherwise read as the number 501. timestamp is written without an "
+        "offset or Z, timestamp_utc with one. A row whose value does not fit is set aside. "
+        "Published columns keep their types until a run with --replace-output.",
     )
     suffixes: ClassVar[tuple[str, ...]] = tuple(
         f"{name}{codec}" for name in (".csv", ".tsv") for codec in ("", *CODECS)

@@ -15,18 +15,18 @@ from tasks.kinds.tables.delta import open_delta
 
 
 class DeltaSource(TableSource):
-    """Rows of a Delta table, those marked as deleted left out."""
+    """Rows of a Delta table, without those marked as deleted."""
 
     model_config = ConfigDict(title="Delta table")
     kind: Literal["delta"] = "delta"
     version: int | None = Field(
-        default=None, ge=0, description="Read this version; the newest where empty."
+        default=None, ge=0, description="Read this version. Empty: the newest."
     )
 
     verify_checksums: bool = Field(
         default=True,
-        description="Compare checksums of pages, where files have them, with what is read; where "
-        "one is another, the rest of the rows of its file is set aside.",
+        description="Compare checksums of pages, if files have them, with what is read; if one "
+        "differs, the rest of the rows of its file is set aside.",
     )
 
     @model_validator(mode="after")

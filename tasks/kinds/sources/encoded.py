@@ -21,13 +21,13 @@ def _known(name: str) -> str:
 
 
 class EncodedSource(Source):
-    """Files of text, perhaps in another encoding than UTF-8."""
+    """Text files, perhaps in an encoding other than UTF-8."""
 
     encoding: Annotated[str, AfterValidator(_known)] | None = Field(
         default=None,
-        description="How the files' bytes stand for letters, where not as UTF-8: windows-1252, "
-        "latin-1, shift_jis, utf-16 or another that Python knows. A file that begins with the mark "
-        "of UTF-8 is in that all the same.",
+        description="Encoding of the files, if not UTF-8: windows-1252, latin-1, shift_jis, utf-16 "
+        "or another that Python knows. A file that begins with the mark of UTF-8 is read as UTF-8 "
+        "all the same.",
     )
 
 

@@ -29,17 +29,18 @@ class HuggingFaceDatasetSource(Source):
     """Rows of a dataset written by `save_to_disk`.
 
     Images and sound stay encoded until they are used, sound then at the rate that the dataset
-    names, else 16000 Hz; labels come by their names. What lies in lists is read as it is stored.
+    names, otherwise 16000 Hz; labels are given by name. What is inside lists is read as it is
+    stored.
     """
 
     model_config = ConfigDict(title="Hugging Face dataset on disk")
     kind: Literal["huggingface_dataset"] = "huggingface_dataset"
     split_name: str | None = Field(
         default=None,
-        description="Of a DatasetDict, the split to read, as in test. Empty for a Dataset.",
+        description="For a DatasetDict, the split to read, as in test. Empty for a Dataset.",
     )
     columns: list[str] | None = Field(
-        default=None, description="Read only these columns; where empty, all."
+        default=None, description="Read only these columns. Empty: all."
     )
     suffixes: ClassVar[tuple[str, ...]] = (".arrow",)
     reads_on: ClassVar[bool] = True

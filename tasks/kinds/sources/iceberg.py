@@ -34,14 +34,14 @@ class IcebergSource(TableSource):
     )
     catalog: CatalogProperties = Field(
         default={},
-        description="pyiceberg's properties of the catalog, as in type: rest, uri: https://…; "
-        "where empty, its own configuration counts. ${NAME} stands for an environment variable, "
-        "and secrets are given in no other way.",
+        description="pyiceberg's properties of the catalog, as in type: rest, uri: https://…. "
+        "Empty: pyiceberg's own configuration is used. ${NAME} stands for an environment variable; "
+        "secrets are accepted in no other way.",
     )
     snapshot: int | str | None = Field(
         default=None,
-        description="Read this snapshot, by its number or by the name of a branch or tag; the "
-        "newest where empty.",
+        description="Read this snapshot, by its number or by the name of a branch or tag. Empty: "
+        "the newest.",
     )
 
     @model_validator(mode="after")

@@ -66,17 +66,17 @@ class JsonlSource(Source):
     kind: Literal["jsonl"] = "jsonl"
     columns: list[str] | None = Field(
         default=None,
-        description="Read only these keys and ignore all others. Where empty, all keys of the "
-        "first 1,000 rows are read, for a sink with evolve_schema also those of later files, and a "
-        "row with another key is set aside.",
+        description="Read only these keys and ignore all others. Empty: all keys of the first "
+        "1,000 rows, for a sink with evolve_schema also those of later files; a row with another "
+        "key is set aside.",
     )
     types: dict[str, JsonType] = Field(
         default={},
-        description="Types of keys, in place of what the first 1,000 rows suggest, as in price: "
-        "float64 where these have whole numbers only; also of keys that none of these rows has. "
-        "timestamp and timestamp_utc take offsets into UTC; the first has no zone then. A row "
-        "whose value does not fit is set aside. What is published keeps its types until a run with "
-        "--replace-output.",
+        description="Types of keys, in place of those of the first 1,000 rows, as in price: "
+        "float64 if these have only whole numbers; also of keys that none of these rows has. "
+        "timestamp and timestamp_utc convert offsets to UTC; timestamp then has no zone. A row "
+        "whose value does not fit is set aside. Published columns keep their types until a run "
+        "with --replace-output.",
     )
     suffixes: ClassVar[tuple[str, ...]] = tuple(
         f"{name}{codec}" for name in (".jsonl", ".ndjson") for codec in ("", *CODECS)

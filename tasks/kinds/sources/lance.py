@@ -20,7 +20,7 @@ class LanceSource(TableSource):
     model_config = ConfigDict(title="Lance dataset")
     kind: Literal["lance"] = "lance"
     version: int | None = Field(
-        default=None, ge=1, description="Read this version; the newest where empty."
+        default=None, ge=1, description="Read this version. Empty: the newest."
     )
 
     tag: str | None = Field(

@@ -59,32 +59,33 @@ class ParquetSource(Source):
     kind: Literal["parquet"] = "parquet"
     columns: list[str] | None = Field(
         default=None,
-        description="Read only these columns, of the files and of `partition_columns`. Where "
-        "empty, those of the first file and all folders are read, for a sink with evolve_schema "
-        "also those of later files; a file that lacks one gives null.",
+        description="Read only these columns, of the files and of `partition_columns`. Empty: "
+        "those of the first file and all folders, for a sink with evolve_schema also those of "
+        "later files; a file that lacks one gives null.",
     )
     partition_columns: dict[str, CsvType] = Field(
         default={},
-        description="Columns that are folders, with their types, as in class: string where files "
-        "lie in class=cat/ and class=dog/. Rows of a file in no such folder are set aside.",
+        description="Columns made of folders, with their types, as in class: string for files in "
+        "class=cat/ and class=dog/. Rows of a file in no such folder are set aside.",
     )
     types: dict[str, CsvType] = Field(
         default={},
-        description="Types of columns, in place of those that the first file has, as in price: "
-        "float64 where later files have fractions; also, where `columns` is empty, of columns that "
-        "it lacks and a later one has, which else are not read; they are null where a file has "
-        "none. A row whose value does not fit is set aside. What is published keeps its types "
-        "until a run with --replace-output.",
+        description="Types of columns, in place of those of the first file, as in price: float64 "
+        "if later files have fractions. If `columns` is empty, also of columns that only later "
+        "files have, which otherwise are not read; they are null where a file lacks them. A row "
+        "whose value does not fit is set aside. Published columns keep their types until a run "
+        "with --replace-output.",
     )
     split_above_mib: float = Field(
         default=128,
         gt=0,
-        description="A file larger than so many MiB is cut at its row groups, for several workers.",
+        description="Files larger than this many MiB are split at their row groups, for several "
+        "workers.",
     )
     verify_checksums: bool = Field(
         default=True,
-        description="Compare checksums of pages, where files have them, with what is read; where "
-        "one is another, the rest of the rows of its row group is set aside.",
+        description="Compare checksums of pages, if files have them, with what is read; if one "
+        "differs, the rest of the rows of its row group is set aside.",
     )
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
 

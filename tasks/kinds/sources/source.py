@@ -56,17 +56,17 @@ class Source(Kind):
 
     path: str | list[str] = Field(
         title="Path",
-        description="File, folder, glob or list of them; local or any URL that fsspec knows, "
-        "such as s3://bucket/folder/; with https:// a URL a file. Folders are searched at any "
-        "depth for the endings of this kind, but for names that start with . or _ (a picture's, a "
-        "sound's or a video's own may start with _); a glob such as "
-        "data/*.json names others, or folders where it matches no such file. "
-        "{scheduled:%Y-%m-%d} stands for the scheduled time.",
+        description="File, folder, glob or list of them; local or any URL that fsspec knows, such "
+        "as s3://bucket/folder/; with https:// one URL for each file. Folders are searched at any "
+        "depth for the endings of this kind, skipping names that start with . or _ (files of "
+        "pictures, sounds and videos may start with _); a glob such as data/*.json names others, "
+        "or folders if it matches no such file. {scheduled:%Y-%m-%d} stands for the scheduled "
+        "time.",
     )
     exclude: list[str] = Field(
         default=[],
-        description="Globs; files are left out whose name matches, or whose path does, or its end "
-        "from some folder on, as in tmp/* or tmp/. Tables leave rows out by their filter.",
+        description="Globs, as in tmp/* or tmp/: a file is left out if one matches its name, its "
+        "path, or the path's end from some folder on. Tables leave out rows by their filter.",
     )
     storage_options: StorageOptions = Field(
         default={},
@@ -74,13 +74,13 @@ class Source(Kind):
         "from the environment.",
     )
     on_empty: Literal["fail", "succeed"] = Field(
-        default="fail", description="What to do when nothing lies at the path."
+        default="fail", description="What to do if there is nothing at the path."
     )
     shuffle_seed: int | None = Field(
         default=None,
         description="Read files, and parts of big ones, in random order instead of by name, so "
-        "that --limit and the first parts of the output hold a bit of everything. Same number, "
-        "same order.",
+        "that --limit and the first parts of the output hold a bit of everything. The same number "
+        "gives the same order.",
     )
 
     suffixes: ClassVar[tuple[str, ...]]

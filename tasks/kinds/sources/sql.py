@@ -38,22 +38,22 @@ replicas soon."""
 class SqlSource(Source):
     """Rows of a table or query of any database that SQLAlchemy knows.
 
-    A range of rows is what a file is elsewhere: new ranges are new inputs, and one that has changed
-    is predicted again alone. It has where its count of rows, its lowest or highest key, the sum of
-    keys that are whole numbers, or its highest version is another. A change that leaves these as
-    they were is not seen, between runs nor between attempts of one: name a version_column where
-    rows are updated, or replaced under keys that are no whole numbers.
+    A range of rows is what a file is elsewhere: new ranges are new inputs, and a changed one is
+    predicted again, alone. A range counts as changed if its number of rows, its lowest or highest
+    key, the sum of its keys (if they are whole numbers) or its highest version differs. A change
+    that leaves these as they were is not seen, between runs or between attempts of one: name a
+    version_column if rows are updated, or replaced under keys that are not whole numbers.
 
-    A table may grow while a run reads it: rows whose keys come after those that were planned are
-    the next run's, and so are updates that a version_column tells of; that one predicts their
-    ranges again. Where rows come between others of a range, or go, the run is planned anew.
+    A table may grow while a run reads it: rows whose keys come after the planned ones are left to
+    the next run, and so are updates that a version_column shows; that run predicts their ranges
+    again. If rows appear between others of a range, or disappear, the run is planned anew.
 
-    The output follows a table: rows that were deleted leave it with the next run, one by one or all
-    of a range. What a query or a view gives no more need not be deleted, as where it gives the last
-    days only. There a range that has no rows any more keeps those that are published, while one
-    that has some is predicted again, without those that it has lost. So it is with what was read by
-    another URL or other storage_options, which may lead elsewhere, and with what is excluded. Rows
-    that a table hides from a role, as by policies, are none to it.
+    The output follows a table: deleted rows, single ones or a whole range, leave it with the next
+    run. Rows that a query or view no longer gives are not necessarily deleted, for example if it
+    gives only the last days. A range of which it gives no rows any more therefore keeps the
+    published ones; one that still has rows is predicted again, without those it has lost. The same
+    holds for rows read by another URL or other storage_options, which may lead elsewhere, and for
+    excluded ones. Rows that a table hides from a role, for example by policies, count as not there.
     """
 
     model_config = ConfigDict(title="A database")
@@ -63,34 +63,34 @@ class SqlSource(Source):
         min_length=1,
         description="SQLAlchemy's URL, as in postgresql+psycopg://reader:${PASSWORD}@host/shop. "
         "${NAME} stands for an environment variable, here and on every node; a password is "
-        "taken in no other way.",
+        "accepted in no other way.",
     )
     table: str | None = Field(
         default=None,
-        description="Table or view to read, as in orders or sales.orders. Rows that are deleted "
-        "from a table leave the output.",
+        description="Table or view to read, as in orders or sales.orders. Rows deleted from a "
+        "table leave the output.",
     )
     query: str | None = Field(
         default=None,
-        description="Instead of a table: a SELECT that gives the rows. A range of which it gives "
-        "none any more keeps what is published.",
+        description="Instead of a table: a SELECT that gives the rows. A range of which it no "
+        "longer gives any keeps what is published.",
     )
     key: str = Field(
         min_length=1,
-        description="Column whose values are there and unique, such as the primary key; it gives "
-        "the rows of a range their order.",
+        description="Column of unique values, none of them empty, such as the primary key; it "
+        "orders the rows of a range.",
     )
     range_column: str | None = Field(
         default=None,
-        description="Column of whole numbers or times that says which range a row is in, best one "
-        "with an index; the key where empty. Empty values are a range of their own, and so are "
-        "times of no day, such as infinity.",
+        description="Column of whole numbers or times that decides which range a row is in, best "
+        "one with an index. Empty: the key. Empty values are a range of their own, and so are "
+        "times without a day, such as infinity.",
     )
     range_size: int = Field(
         default=10_000,
         gt=0,
-        description="Whole numbers that one range spans; of times it is always a day, UTC's where "
-        "they have a zone.",
+        description="Whole numbers that one range spans; for times a range is always a day, in UTC "
+        "if they have a zone.",
     )
     version_column: str | None = Field(
         default=None,
@@ -98,7 +98,7 @@ class SqlSource(Source):
         "with updated rows is predicted again.",
     )
     columns: list[str] | None = Field(
-        default=None, description="Read only these columns; all where empty."
+        default=None, description="Read only these columns. Empty: all."
     )
     storage_options: dict[str, Any] = Field(
         default={},

@@ -30,9 +30,9 @@ class TableSource(Source):
     """Rows of a table at one version.
 
     A data file is what a file is elsewhere: new ones are new inputs, and one from which rows were
-    deleted is predicted again alone. The output follows the table: rows of files that have left it
-    leave the output with the next run. A compaction, which only moves rows, changes nothing, as
-    long as the table's history still tells of it; else its files are predicted again.
+    deleted is predicted again, alone. The output follows the table: rows of files that have left it
+    leave the output with the next run. A compaction, which only moves rows, changes nothing as long
+    as the table's history still shows it; otherwise its files are predicted again.
     """
 
     path: str = Field(
@@ -41,19 +41,19 @@ class TableSource(Source):
         description="The table's folder; local or an object store's URL, as in s3://lake/orders.",
     )
     columns: list[str] | None = Field(
-        default=None, description="Read only these columns; all where empty."
+        default=None, description="Read only these columns. Empty: all."
     )
     filter: str | None = Field(
         default=None,
         min_length=1,
-        description="Read only rows for which this is true, as in: day >= date('2026-01-31') "
-        "and label is not None. Written as in the step filter, which also calculates: here columns "
-        "are only compared. Whole files and parts of files that cannot hold such rows are not read "
-        "at all.",
+        description="Read only rows for which this is true, as in: day >= date('2026-01-31') and "
+        "label is not None. Written as in the step filter, but without its calculations: columns "
+        "can only be compared. Whole files and parts of files that cannot hold such rows are not "
+        "read at all.",
     )
     as_of: datetime | None = Field(
         default=None,
-        description="Read the table as it was at this time, UTC where it names no zone.",
+        description="Read the table as it was at this time, in UTC unless it names a zone.",
     )
 
     suffixes: ClassVar[tuple[str, ...]] = ()

@@ -54,7 +54,9 @@ class TextSource(EncodedSource):
 
     model_config = ConfigDict(title="Text files, one row a line")
     kind: Literal["text"] = "text"
-    skip_blank: bool = Field(default=False, description="Leave out lines of nothing but spaces.")
+    skip_blank: bool = Field(
+        default=False, description="Leave out empty lines and lines of only spaces."
+    )
     suffixes: ClassVar[tuple[str, ...]] = (".txt", *(f".txt{each}" for each in CODECS))
     reads_on: ClassVar[bool] = True
 

@@ -41,16 +41,16 @@ class VideoSource(Source):
         default=1.0,
         gt=0,
         allow_inf_nan=False,
-        description="Take one frame of each stretch of so many seconds, the first: 0.5 gives two a "
-        "second. Where empty, every frame.",
+        description="Take the first frame of each stretch of this many seconds: 0.5 gives two a "
+        "second. Empty: every frame.",
     )
     max_frames: int | None = Field(
-        default=None, ge=1, description="Rows of one video at most; where empty, all of it."
+        default=None, ge=1, description="Maximum number of rows of one video. Empty: all."
     )
     encoding: Encoding = Field(
         default="jpeg",
-        description="How frames travel: jpeg is small and quick, and some grey levels off here and "
-        "there; png has every pixel as it was, in several times the size and time.",
+        description="How frames travel: jpeg is small and quick, but some pixels are off by a few "
+        "grey levels; png keeps every pixel as it was, at several times the size and time.",
     )
     suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
     has_media: ClassVar[bool] = True

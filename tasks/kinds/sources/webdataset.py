@@ -37,14 +37,14 @@ class WebdatasetSource(Source):
     columns: list[str] | None = Field(
         default=None,
         description="Read only these and ignore all others: image (of jpg, png, webp, ...), audio "
-        "(of wav, flac, mp3, ...), or another ending, such as cls, txt, json. Where empty, all of "
-        "the first 100 samples are read, and a sample with another ending is set aside.",
+        "(of wav, flac, mp3, ...), or another ending, such as cls, txt, json. Empty: all that the "
+        "first 100 samples have, and a sample with another ending is set aside.",
     )
     sampling_rate: int = Field(
         default=DEFAULT_RATE,
         ge=1_000,
         le=384_000,
-        description="Of sound: samples a second, in Hz, that models and your code get.",
+        description="For sound: samples a second, in Hz, that models and your code get.",
     )
     suffixes: ClassVar[tuple[str, ...]] = (
         ".tar",

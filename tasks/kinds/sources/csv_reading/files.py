@@ -23,37 +23,36 @@ ONE_CHARACTER = r"^[\t\x20-\x7e]$"
 
 
 class CsvFiles(EncodedSource):
-    """Files of CSV."""
+    """CSV files."""
 
     delimiter: str = Field(
         default=",",
         pattern=ONE_CHARACTER,
-        description="The character between two values. A first line that says so to Excel, as "
-        "sep=; does, is no row, and must say the same.",
+        description="The character between two values. A first line that names it for Excel, as "
+        "sep=; does, is not a row, and must name the same.",
     )
     quote_char: str = Field(
         default='"',
         pattern=ONE_CHARACTER,
-        description="The character around values with delimiters or line ends; doubled, it "
+        description="The character around values that contain delimiters or line ends; doubled, it "
         "stands for itself.",
     )
     skip_lines: int = Field(
         default=0,
         ge=0,
-        description="Lines at the beginning of each file that are none of the table's, as a "
-        "comment above the header.",
+        description="Lines to skip at the beginning of each file, such as a comment above the "
+        "header.",
     )
     column_names: list[str] | None = Field(
         default=None,
         min_length=1,
-        description="Names of all columns, of files without a header; where empty, the first "
-        "record names them.",
+        description="Names of all columns, for files without a header. Empty: the first record "
+        "names them.",
     )
     null_values: list[str] | None = Field(
         default=None,
-        description="Texts that mean null, in every column, and no others: name '' too where "
-        "values are left out. Where empty, no value, NA, NULL, nan and the like mean null, except "
-        "in text columns.",
+        description="The only texts that mean null, in every column: include '' if values are left "
+        "out. Empty: no value, NA, NULL, nan and the like mean null, except in text columns.",
     )
 
     @field_validator("column_names")
