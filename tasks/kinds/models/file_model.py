@@ -30,8 +30,8 @@ class FileModel(Model):
 
     path: str = Field(
         min_length=1,
-        description="File or folder that holds the model: a path that every node can read, or a "
-        "URL as in s3://bucket/model. Relative to the spec's file.",
+        description="File or folder of the model: a path that every node can read, or a URL as in "
+        "s3://bucket/model. Relative to the spec's file.",
     )
     storage_options: StorageOptions = Field(
         default={},

@@ -44,25 +44,24 @@ REQUESTS_PER_CALL = 4
 class HttpModel(AskingModel):
     """Chats, completions and embeddings of an OpenAI-compatible server.
 
-    Adds `generated_text`, `finish_reason`, `prompt_tokens`, `completion_tokens`, and, as the
-    server says them, `served_model` and `system_fingerprint`, and the properties of
-    `answer_schema`; or `embedding`. Weights that lie
-    elsewhere cannot be pinned: what the server answers with is recorded row by row, and another
-    model behind the same name goes unnoticed otherwise. A row that the server refuses (400, 413,
-    422, a content filter) is set aside with the server's message.
+    Adds `generated_text`, `finish_reason`, `prompt_tokens`, `completion_tokens`, `served_model` and
+    `system_fingerprint` (if the server sends them), and the properties of `answer_schema`; or
+    `embedding`. A server's weights cannot be pinned: each row records which model the server says
+    has answered, but another model behind the same name goes unnoticed. A row that the server
+    refuses (400, 413, 422, a content filter) is set aside with the server's message.
     """
 
     model_config = ConfigDict(title="OpenAI-compatible server")
     kind: Literal["http"] = "http"
     url: BaseUrl = Field(
-        description="Base of the API, up to where /chat/completions follows: for most servers it "
-        "ends in /v1. Neither password nor key belongs in it.",
+        description="Base URL of the API, up to where /chat/completions follows: for most servers "
+        "it ends in /v1. No password or key belongs in it.",
     )
     model: str = Field(min_length=1, description="The model's name, as the server knows it.")
     task: Task = Field(default="chat", description="What is asked of the server.")
     column: str | None = Field(
         default=None,
-        description="Input column: texts, or for chat lists of {role, content} too. Empty: prompt "
+        description="Input column: texts; for chat also lists of {role, content}. Empty: prompt "
         "for chat and completion, text for embedding.",
     )
     image_column: ImageColumn = None
@@ -70,12 +69,13 @@ class HttpModel(AskingModel):
     system_prompt: SystemPrompt = None
     answer_schema: AnswerSchemaField = Field(
         default={},
-        description=f"{DESCRIPTION}For a chat the server is asked to keep to it, as "
-        "response_format has it, unless options.response_format says otherwise; the prompt should "
-        "say what is wanted all the same.",
+        description=f"{DESCRIPTION}For chat the server is asked to follow it, through "
+        "response_format, unless options.response_format says otherwise; the prompt should still "
+        "say what is wanted.",
     )
     options: HttpOptions = Field(
-        default=HttpOptions(), description="Settings of the task; what is empty the server decides."
+        default=HttpOptions(),
+        description="Settings of the task; empty ones are left to the server.",
     )
     api_key_env: str | None = Field(
         default=None,
@@ -84,27 +84,27 @@ class HttpModel(AskingModel):
     )
     headers_env: dict[str, str] = Field(
         default={},
-        description="Further headers whose values lie in environment variables, as in {api-key: "
-        "AZURE_KEY}.",
+        description="More headers, each with the environment variable that holds its value, as in "
+        "{api-key: AZURE_KEY}.",
     )
     concurrency: int = Field(
         default=16,
         ge=1,
-        description="Requests in flight for each replica. As a rule one replica with many does.",
+        description="Requests in flight per replica. Usually one replica with many is enough.",
     )
-    texts_per_request: int = Field(default=32, ge=1, description="Embedding: texts in a request.")
+    texts_per_request: int = Field(default=32, ge=1, description="Embedding: texts per request.")
     requests_per_minute: float | None = Field(
         default=None,
         gt=0,
-        description="Requests of one replica at most, spread evenly. Replicas do not know of one "
-        "another: with resources.max_replicas: 1 it is the whole job's limit, else divide.",
+        description="Limit for one replica, spread evenly. Replicas do not know of each other: "
+        "with resources.max_replicas: 1 it is the whole job's limit, otherwise divide it.",
     )
     tokens_per_minute: float | None = Field(
         default=None,
         gt=0,
-        description="Tokens of one replica at most, read and written, spread evenly. Estimated "
+        description="Limit for one replica, of tokens read and written, spread evenly. Estimated "
         "from a request's length and max_tokens, corrected by the server's count; without "
-        "max_tokens the requests in flight may go beyond it.",
+        "max_tokens the requests in flight may exceed it.",
     )
     timeout_seconds: float = Field(
         default=120, gt=0, description="How long to wait for the answer to one request."
@@ -112,10 +112,10 @@ class HttpModel(AskingModel):
     max_retries: int = Field(
         default=9,
         ge=0,
-        description="How often to ask again after 429, 5xx or a broken connection, for eight "
-        "minutes at most; the pause doubles up to a minute, or is what Retry-After says where that "
-        "is longer. After that the attempt fails; a row that the server answers with 500, or not "
-        "in time, while it answers others, is set aside.",
+        description="How often to retry after 429, 5xx or a broken connection, for at most eight "
+        "minutes; the pause doubles up to a minute, or is what Retry-After says if that is longer. "
+        "After that the attempt fails; a row that the server answers with 500, or not in time, "
+        "while it answers others, is set aside.",
     )
 
     tasks_of_fields: ClassVar[dict[str, tuple[Task, ...]]] = TASKS_OF_FIELDS

@@ -48,16 +48,16 @@ ONE_SHAPE: tuple[str, ...] = ("image-classification", "image-feature-extraction"
 class HuggingFaceModel(Model):
     """Labels, objects, maps, embeddings, texts and speech with transformers.
 
-    Adds the columns that `task_columns` names, and a model that writes the properties of
-    `answer_schema`. Weights are read as safetensors, and Python code or pickled objects of a
+    Adds the columns that `task_columns` names; a model that generates text also adds the properties
+    of `answer_schema`. Weights are read as safetensors, and Python code or pickled objects of a
     checkpoint are never run.
     """
 
     model_config = ConfigDict(title="Hugging Face model")
     kind: Literal["huggingface"] = "huggingface"
     task: KnownTask = Field(
-        description="What the model does; image tasks read encoded images, speech recognition "
-        "and audio-classification sounds, the others text."
+        description="What the model does. Image tasks read encoded images, speech recognition and "
+        "audio-classification sounds, the others text."
     )
     name_or_path: str = Field(
         min_length=1,
@@ -77,10 +77,10 @@ class HuggingFaceModel(Model):
     )
     pair_column: str | None = Field(
         default=None,
-        description="Text classification by a model of pairs, such as a cross-encoder: the column "
-        "of the second texts, as the passages where column has the questions. Of a pair that is "
-        "too long the longer text is cut off. Empty: one text a row. Question answering: the "
-        "column of the texts that have the answers; empty: context.",
+        description="Text classification by a model of pairs, such as a cross-encoder: column of "
+        "the second texts, such as the passages if column has the questions. If a pair is too "
+        "long, its longer text is cut off. Empty: one text a row. Question answering: column of "
+        "the texts that contain the answers; empty: context.",
     )
     options: HuggingFaceOptions = Field(
         default=HuggingFaceOptions(),

@@ -22,11 +22,11 @@ class KerasModel(TensorModel):
     backend: Backend = Field(
         default="auto",
         description="What computes: torch, jax or tensorflow, installed on every node. auto: what "
-        "KERAS_BACKEND says in the job's environment, else torch.",
+        "KERAS_BACKEND says in the job's environment, otherwise torch.",
     )
     custom_objects: list[str] = Field(
         default=[],
-        description="Import paths of layers and functions of your own that the model uses, as in "
+        description="Import paths of your own layers and functions that the model uses, as in "
         "my_layers:Attention.",
     )
 

@@ -15,10 +15,11 @@ ENDING = ".onnx"
 
 
 class OnnxModel(TensorModel):
-    """An ONNX model: one .onnx file, or a folder with it and the files that keep its weights.
+    """An ONNX model: one .onnx file, or a folder with it and the files that hold its weights.
 
-    It runs on CUDA where the replica has a GPU, else on the CPU. Values are cast to what the model
-    takes; a model exported for one number of rows gets that many, the last batch filled up.
+    It runs on CUDA if the replica has a GPU, otherwise on the CPU. Values are cast to what the
+    model takes; a model exported for a fixed number of rows gets that many, with the last batch
+    filled up.
     """
 
     model_config = ConfigDict(title="ONNX model")
@@ -27,8 +28,7 @@ class OnnxModel(TensorModel):
     kind: Literal["onnx"] = "onnx"
     file: str | None = Field(
         default=None,
-        description="In a folder with several models: name of the one to run, as in "
-        "onnx/model.onnx.",
+        description="In a folder with several models: the one to run, as in onnx/model.onnx.",
     )
 
     def check(self) -> None:

@@ -22,36 +22,36 @@ class Weights(FileModel):
 
 
 class PythonModel(Model):
-    """Your own class, made once in each replica and called with each batch; or a function."""
+    """Your own class, created once per replica and called with each batch; or a function."""
 
     model_config = ConfigDict(title="Your own class or function", populate_by_name=True)
     kind: Literal["python"] = "python"
     class_: str = Field(
         alias="class",
         description="Import path of a class, as in my_package.models:Predictor, whose instance is "
-        "called with each batch. Or of a function: one that takes a batch is called with each; "
-        "one that takes none, as load_model() does, returns what is called.",
+        "called with each batch. Or of a function: one that takes a batch is called with each; one "
+        "that takes none, such as load_model(), returns what to call.",
     )
     init: user_code.Init = Field(
-        default={}, description="Arguments of the class, or of the function beside the batch."
+        default={}, description="Arguments of the class, or of the function besides the batch."
     )
     weight_files: list[Annotated[str, Field(min_length=1)]] = Field(
         default=[],
         description="Files and folders that your code loads, as in model.pt or s3://bucket/model: "
-        "with other content they are another model, as your code is when it changes. Relative to "
-        "the spec's file; code that is to open them gets their paths in init.",
+        "if their content changes, they are another model, as your code is when it changes. "
+        "Relative to the spec's file; pass their paths in init to code that opens them.",
     )
     batch_format: BatchFormat = Field(
         default="numpy",
-        description="What a batch is: a dict of NumPy arrays, or a pandas frame. In both an empty "
-        "value turns its column's whole numbers into floats, which lack digits above 2^53, and "
-        "truth values into objects, of all rows in the batch: where that matters, fill empty "
+        description="What a batch is: a dict of NumPy arrays, or a pandas frame. In both, an empty "
+        "value turns its column, in the whole batch, from whole numbers into floats, which lack "
+        "digits above 2^53, or from true and false into objects: if that matters, fill empty "
         "values in a step.",
     )
     with_row_ids: bool = Field(
         default=False,
-        description="Hand row ids over in the column __row; code that returns it may reorder "
-        "rows and change input columns; children of one row stay in their order.",
+        description="Pass row ids in the column __row; code that returns it may reorder rows and "
+        "change input columns; children of one row stay in their order.",
     )
     weights_field: ClassVar[str] = "weight_files"
     own_precision: ClassVar[str | None] = "your own code says its precision; leave it auto"

@@ -26,7 +26,7 @@ Method = Literal["predict", "predict_proba", "decision_function", "transform"]
 class SklearnModel(FileModel):
     """An estimator or pipeline of scikit-learn over columns; adds `prediction`.
 
-    It is a value a row, or a list of numbers where the method gives several.
+    That is one value a row, or a list of numbers if the method gives several.
     """
 
     model_config = ConfigDict(title="scikit-learn model")
@@ -34,12 +34,12 @@ class SklearnModel(FileModel):
     columns: list[str] = Field(
         default=[],
         description="Input columns in the order of training. Empty: the names that the model was "
-        "trained with. One column may hold texts or vectors instead of numbers. Of a row with an "
-        "empty value in a column of whole or truth values, a model that was trained on a frame "
-        "gets whole numbers as floats and truth values as objects.",
+        "trained with. One column may hold texts or vectors instead of numbers. If a row has an "
+        "empty value in a column of whole numbers or of true and false, a model trained on a frame "
+        "gets these as floats or as objects.",
     )
     method: Method = Field(
-        default="predict", description="Which of the model's methods makes the prediction."
+        default="predict", description="The model's method that makes the prediction."
     )
     labels: list[str] = Field(
         default=[],
@@ -50,13 +50,13 @@ class SklearnModel(FileModel):
     trusted: list[str] = Field(
         default=[],
         description="Types beyond skops' own list that the file may hold, by import path, as in "
-        "sklearn.tree._tree.Tree, and functions and classes of your own in it, also in a pickle, "
-        "as in features.log_scale; the error that asks for them lists them.",
+        "sklearn.tree._tree.Tree, and your own functions and classes in it, also in a pickle, as "
+        "in features.log_scale; the error that asks for them lists them.",
     )
     trust_pickle: bool = Field(
         default=False,
-        description="Read a .joblib or .pkl file, which may run any code. Only for files whose "
-        "writer you know; a .skops file needs no such trust.",
+        description="Read a .joblib or .pkl file, which may run any code. Only for files from "
+        "somebody you trust; a .skops file needs no such trust.",
     )
 
     suffixes: ClassVar[tuple[str, ...]] = (".skops", *loading.PICKLES)

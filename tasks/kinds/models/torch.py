@@ -30,10 +30,10 @@ from tasks.kinds.user_signatures import method_signature, misfit, names_in, sign
 class TorchModel(TensorModel):
     """A PyTorch model from one file, whose content says what it is.
 
-    Weights (a state_dict, by torch.save or as safetensors) go into the module that `class` names.
-    An exported program (torch.export.save) or TorchScript brings its own graph. Pickled modules
-    are refused: loading one can run any code. The precision is the file's where resources.dtype
-    does not say another.
+    Weights (a state_dict, from torch.save or as safetensors) are loaded into the module that
+    `class` names. An exported program (torch.export.save) or TorchScript contains its own graph.
+    Pickled modules are refused: loading one can run any code. The precision is the file's unless
+    resources.dtype names another.
     """
 
     model_config = ConfigDict(title="PyTorch model", populate_by_name=True)
@@ -44,22 +44,21 @@ class TorchModel(TensorModel):
     class_: str | None = Field(
         default=None,
         alias="class",
-        description="For a file of weights: import path of the torch.nn.Module that they belong "
-        "to, or of a function that makes it, as in my_models:Net. An exported program or "
-        "TorchScript file needs none: it runs its own graph, so take it only from those whose "
-        "code you would run.",
+        description="For a file of weights: import path of their torch.nn.Module, or of a function "
+        "that makes it, as in my_models:Net. An exported program or TorchScript file needs none: "
+        "it runs its own graph, so take it only from those whose code you would run.",
     )
     init: user_code.Init = Field(default={}, description="Arguments of the class.")
     state_dict_key: str | None = Field(
         default=None,
-        description="Where the state_dict is in a checkpoint that holds more, as in "
+        description="Key of the state_dict in a checkpoint that holds more, as in "
         "model_state_dict.",
     )
     integers: list[str] = Field(
         default=[],
-        description="Input columns that go to a module or TorchScript as whole numbers, such as "
-        "numbers of tokens or categories; all others go as fractions. An exported program says "
-        "itself what it takes.",
+        description="Input columns that a module or TorchScript gets as whole numbers, such as "
+        "token ids or categories; all others are fractions. An exported program itself says what "
+        "it takes.",
     )
     runtime: RuntimeField = "eager"
 

@@ -43,30 +43,30 @@ class TorchvisionModel(FileModel):
     kind: Literal["torchvision"] = "torchvision"
     path: str = Field(
         default="",
-        description="File of weights (a state_dict, by torch.save or as safetensors): a path that "
-        "every node can read, or a URL as in s3://bucket/model.pth. Relative to the spec's file. "
-        "Empty: they are downloaded from PyTorch's server.",
+        description="File of weights (a state_dict, from torch.save or as safetensors): a path "
+        "that every node can read, or a URL as in s3://bucket/model.pth. Relative to the spec's "
+        "file. Empty: downloaded from PyTorch's server.",
     )
     name: str = Field(
         min_length=1,
-        description="As torchvision.models.list_models() has it: resnet50, "
+        description="The model's name in torchvision.models.list_models(): resnet50, "
         "fasterrcnn_resnet50_fpn, ...",
     )
     weights: str = Field(
         default="DEFAULT",
         description="Which of the weights that torchvision lists for the model; the plan pins the "
-        "entry that DEFAULT stands for. Transforms, names of classes and the model's small print "
-        "are this entry's also where path is given.",
+        "entry that DEFAULT stands for. Transforms, class names and the model's small print are "
+        "this entry's, even if path is given.",
     )
     labels: list[str] | None = Field(
         default=None,
         min_length=1,
-        description="With path, where the model was trained for other classes: their names, in "
-        "the order of its outputs; a detector's first is the background.",
+        description="With path, if the model was trained for other classes: their names, in the "
+        "order of its outputs; a detector's first is the background.",
     )
     state_dict_key: str | None = Field(
         default=None,
-        description="With path: where the state_dict is in a checkpoint that holds more, as in "
+        description="With path: key of the state_dict in a checkpoint that holds more, as in "
         "model.",
     )
     column: str = Field(default="image", description="Input column: images.")

@@ -55,8 +55,8 @@ class VllmModel(AskingModel):
 
     Adds `generated_text`, `finish_reason`, `prompt_tokens` and `completion_tokens`, and the
     properties of `answer_schema`; or `embedding`; or `predicted_label` and `predicted_score`. A
-    prompt that the model cannot take is set aside; texts to embed or classify are cut off where
-    the model stops reading. Code of a checkpoint is never run.
+    prompt that the model cannot take is set aside; texts to embed or classify are cut off at the
+    model's limit. Code of a checkpoint is never run.
     """
 
     model_config = ConfigDict(title="vLLM")
@@ -74,12 +74,12 @@ class VllmModel(AskingModel):
     )
     task: Task = Field(
         default="chat",
-        description="chat writes prompts as the model's chat template has them; generate writes "
-        "on from a text; embed and classify are for models that do so, or can be made to.",
+        description="chat writes prompts with the model's chat template; generate continues a "
+        "text; embed and classify are for models that do so, or can be converted to it.",
     )
     column: str | None = Field(
         default=None,
-        description="Input column: texts, or for chat lists of {role, content} too. Empty: prompt "
+        description="Input column: texts; for chat also lists of {role, content}. Empty: prompt "
         "for chat and generate, text for embed and classify.",
     )
     image_column: ImageColumn = None
@@ -88,8 +88,8 @@ class VllmModel(AskingModel):
     answer_schema: AnswerSchemaField = Field(
         default={},
         description=f"{DESCRIPTION}The engine writes nothing else, unless "
-        "options.sampling_params.structured_outputs says otherwise; the prompt should say what is "
-        "wanted all the same.",
+        "options.sampling_params.structured_outputs says otherwise; the prompt should still say "
+        "what is wanted.",
     )
     options: VllmOptions = Field(
         default=VllmOptions(), description="Settings of the task; empty: sensible ones."
@@ -97,8 +97,8 @@ class VllmModel(AskingModel):
     engine_kwargs: dict[str, Any] = Field(
         default={},
         description="Arguments of vLLM's engine, as in {max_model_len: 8192, "
-        "gpu_memory_utilization: 0.9}. With tensor_parallel_size: N set resources.num_gpus: N; "
-        "all of them are on one node.",
+        "gpu_memory_utilization: 0.9}. With tensor_parallel_size: N, set resources.num_gpus: N; "
+        "all are on one node.",
     )
 
     needs_gpu: ClassVar[bool] = True

@@ -35,7 +35,7 @@ CLASSIFIERS = ("binary:logistic", "multi:softprob", "multi:softmax")
 class XGBoostModel(FileModel):
     """Trees of XGBoost over columns of numbers; adds `prediction`.
 
-    It is a number a row, or a list of probabilities where there are more than two classes.
+    That is one number a row, or a list of probabilities if there are more than two classes.
     """
 
     model_config = ConfigDict(title="XGBoost model")
@@ -45,7 +45,7 @@ class XGBoostModel(FileModel):
     columns: list[str] = Field(
         default=[],
         description="Input columns in the order of training. Empty: the names that the model was "
-        "trained with. An empty value is a missing one; categories go by their names.",
+        "trained with. An empty value is a missing one; categories are matched by name.",
     )
     labels: list[str] = Field(
         default=[],
@@ -54,13 +54,14 @@ class XGBoostModel(FileModel):
     )
     missing: float | None = Field(
         default=None,
-        description="The number that training took for a missing value, as XGBClassifier(missing=-"
-        "999) does: the model's file does not keep it. Empty values are missing in any case.",
+        description="The number that stood for a missing value in training, as in "
+        "XGBClassifier(missing=-999): the model's file does not keep it. Empty values are missing "
+        "in any case.",
     )
     best_iteration: bool = Field(
         default=True,
-        description="Where training was stopped early, predict with the best iteration; off: with "
-        "all of them, as Booster.predict does.",
+        description="If training was stopped early, predict with the best iteration; off: with all "
+        "of them, as Booster.predict does.",
     )
 
     rows_per_batch: ClassVar[int] = 1_048_576

@@ -88,76 +88,75 @@ class HuggingFaceOptions(FormModel):
         ge=1,
         description="Classification: how many labels to give, best first. Empty or 1: "
         "predicted_label and predicted_score hold one value; more: lists. Generation with "
-        "do_sample: draw from so many likeliest tokens only; empty: from all.",
+        "do_sample: draw only from this many of the likeliest tokens; empty: from all.",
     )
     pooling: Pooling | None = Field(
         default=None,
-        description="Embeddings: how one vector is made of many. auto, also where empty: for text "
-        "what the model's sentence-transformers files say, else the mean (of a vector are kept as "
-        "many numbers as those files' truncate_dim says); for images the model's "
-        "own image embedding, else its class token's vector, else the mean of its patches; with "
-        "CLIP and the like, for both, that of the space they share. lasttoken: for text, that of "
-        "its last token, as of many that were made of models that write.",
+        description="Embeddings: how many vectors become one. auto (also if empty): for text what "
+        "the model's sentence-transformers files say, otherwise the mean (with truncate_dim in "
+        "those files, of that many numbers); for images the model's own image embedding, otherwise "
+        "the vector of its class token, otherwise the mean of its patches; for both, with CLIP and "
+        "similar models, the embedding in their shared space. lasttoken: for text, the vector of "
+        "the last token, as in many embedding models made from generative ones.",
     )
     normalize: bool | None = Field(
         default=None,
-        description="Embeddings: scale each vector to length 1. Empty: only where the model's "
-        "sentence-transformers files say so. Where this and pooling both say what is done, the "
-        "steps of those files count for nothing, dense layers included.",
+        description="Embeddings: scale each vector to length 1. Empty: only if the model's "
+        "sentence-transformers files say so. If this and pooling (not auto) are both set, the "
+        "steps in those files are ignored, dense layers included.",
     )
     max_length: int | None = Field(
         default=None,
         ge=1,
         description="Text: tokens after which a text is cut off. Empty, or more than this: what "
-        "the model can read, less max_new_tokens where the model writes on from it; a prompt or a "
-        "text to translate that is longer is set aside, and of others the job's log says that some "
-        "are cut off. A chat is never cut off: one that is too long is set aside.",
+        "the model can read, less max_new_tokens if the model continues the text. Longer prompts "
+        "and texts to translate are set aside; other texts are cut off, and the job's log says so. "
+        "A chat is never cut off: one that is too long is set aside.",
     )
     prefix: Annotated[str | None, EmptyText()] = Field(
         default=None,
         description="Text: put before each text, as in 'summarize: ' or 'query: '. Empty: for "
-        "summarization what the model's files say, as T5's do; for feature-extraction the default "
-        "prompt of its sentence-transformers files, if they have one; else nothing. '' puts "
+        "summarization what the model's files say, as with T5; for feature-extraction the default "
+        "prompt of its sentence-transformers files, if they have one; otherwise nothing. '' puts "
         "nothing there, whatever they say.",
     )
     source_language: str | None = Field(
         default=None,
-        description="Translation with a model of many languages: that of the texts, as its "
-        "tokenizer names it, such as eng_Latn, en_XX or en. Speech: that which is spoken; empty: "
-        "the model listens which.",
+        description="Translation with a multilingual model: language of the texts, as its "
+        "tokenizer names it, such as eng_Latn, en_XX or en. Speech: the language spoken; empty: "
+        "the model detects it.",
     )
     target_language: str | None = Field(
         default=None,
-        description="Translation with a model of many languages: the one to write in, as its "
+        description="Translation with a multilingual model: language to translate into, as its "
         "tokenizer names it, such as deu_Latn, de_DE or de.",
     )
     chat: bool | None = Field(
         default=None,
-        description="Generation: write each prompt as the model's chat template has it. A text is "
-        "what the user says; a list of {role, content} is a conversation to go on with: after the "
-        "assistant's words, where it ends with some, else with an answer.",
+        description="Generation: write each prompt with the model's chat template. A text is the "
+        "user's message; a list of {role, content} is a conversation to continue: after the "
+        "assistant's words if it ends with some, otherwise with an answer.",
     )
     system_prompt: Annotated[str | None, EmptyText()] = Field(
         default=None,
-        description="Generation with chat: what the model is told first, unless a conversation "
-        "has such a message of its own.",
+        description="Generation with chat: the system message, unless a conversation has its own.",
     )
     max_new_tokens: int | None = Field(
         default=None,
         ge=1,
-        description="Generation and speech: tokens to write at most. Empty: what the files of an "
-        f"encoder-decoder or a speech model say; of others {NEW_TOKENS}.",
+        description="Generation and speech: maximum number of tokens to write. Empty: what the "
+        f"files of an encoder-decoder or a speech model say; for others {NEW_TOKENS}.",
     )
     num_beams: int | None = Field(
         default=None,
         ge=1,
         description="Generation and speech: beams to search with; 1 takes the likeliest token each "
-        "time. Empty: what the model's generation_config.json says, else 1.",
+        "time. Empty: what the model's generation_config.json says, otherwise 1.",
     )
     do_sample: bool | None = Field(
         default=None,
-        description="Generation: draw each token at random instead of taking the likeliest. What "
-        "a row gets depends on seed and the row only, not on the rows beside it.",
+        description="Generation: draw each token at random instead of taking the likeliest. What a "
+        "row gets depends only on the seed and the row, not on the rows beside it.",
     )
     temperature: float | None = Field(
         default=None,
@@ -168,67 +167,69 @@ class HuggingFaceOptions(FormModel):
         default=None,
         gt=0,
         le=1,
-        description="Generation with do_sample: draw from the likeliest tokens only that together "
-        "are this probable. Empty: from all.",
+        description="Generation with do_sample: draw only from the likeliest tokens that together "
+        "have this probability. Empty: from all.",
     )
     seed: int | None = Field(
-        default=None, description="Generation with do_sample: other seed, other texts. Empty: 0."
+        default=None,
+        description="Generation with do_sample: another seed gives other texts. Empty: 0.",
     )
 
     aggregation_strategy: Strategy | None = Field(
         default=None,
         description="Tokens: how their labels become entities, as in transformers' pipelines. "
-        "simple, also where empty: tokens side by side of one label are one, B- begins another; "
-        "first, average, max: the same of whole words, each of which has the label of its first "
-        "token, of its tokens' mean scores, or of its surest token; none: each token is one, with "
-        "its label as it is, as for parts of speech. Tokens of the label O are left out.",
+        "simple (also if empty): adjacent tokens with the same label are one entity, B- begins "
+        "another; first, average, max: the same for whole words, which have the label of their "
+        "first token, of their tokens' mean scores, or of their surest token; none: each token is "
+        "one, with its label as it is, as for parts of speech. Tokens with the label O are left "
+        "out.",
     )
     stride: int | None = Field(
         default=None,
         ge=0,
-        description="Tokens: read a text that is too long in windows, of which two neighbours "
-        "share so many tokens; of entities that overlap the longer one stays, as in transformers' "
-        "pipelines. Empty: the text is cut off. Question answering: the same, and of the windows' "
-        "answers the likeliest stays; empty: 128, or a third of what the model reads.",
+        description="Tokens: read a text that is too long in windows that overlap by this many "
+        "tokens; of overlapping entities the longer one stays, as in transformers' pipelines. "
+        "Empty: the text is cut off. Question answering: the same, and the likeliest answer of all "
+        "windows stays; empty: 128, or a third of what the model reads.",
     )
     max_answer_length: int | None = Field(
         default=None,
         ge=1,
-        description="Question answering: tokens of an answer at most. Empty: 15.",
+        description="Question answering: maximum number of tokens of an answer. Empty: 15.",
     )
     impossible_answers: bool | None = Field(
         default=None,
-        description="Question answering: give an empty answer where that is likelier than any, as "
-        "models can tell that were trained with questions which their text does not answer.",
+        description="Question answering: give an empty answer if that is likelier than any; for "
+        "models trained with questions that their text does not answer.",
     )
     candidate_labels: list[str] | None = Field(
         default=None,
         min_length=1,
         description="Zero-shot classification: the labels to choose from, as in [a cat, a dog]. "
-        "Scores add up to 1 over them; SigLIP, and multi_label, give each one of its own. A text "
-        "is read once with each of them, and resources.batch_size counts these pairs.",
+        "Their scores add up to 1, except with SigLIP and multi_label, where each has its own. A "
+        "text is read once with each label, and resources.batch_size counts these pairs.",
     )
     hypothesis_template: str | None = Field(
         default=None,
-        description="Zero-shot classification: the text that stands for a label, with {} in its "
-        f"place. Empty: {EXAMPLE} of texts, {PHOTO} of images.",
+        description="Zero-shot classification: the sentence for a label, with {} in its place. "
+        f"Empty: {EXAMPLE} for texts, {PHOTO} for images.",
     )
     multi_label: bool | None = Field(
         default=None,
         description="Zero-shot classification of texts: several labels may be true of a text, or "
-        "none. Each one has a score of its own then, of how sure the model is that it follows and "
-        "is not contradicted.",
+        "none. Each then has its own score: how sure the model is that the label follows and is "
+        "not contradicted.",
     )
     threshold: float | None = Field(
         default=None,
         ge=0,
         le=1,
-        description="Detection: give objects with a score above this. Empty: 0.5.",
+        description="Detection: keep objects with a score above this. Empty: 0.5.",
     )
     max_detections: int | None = Field(
         default=None,
         ge=1,
-        description="Detection: objects to give for an image at most, the best. Empty: all.",
+        description="Detection: maximum number of objects per image, the best ones. Empty: all.",
     )
 
     @field_validator("candidate_labels")

@@ -195,9 +195,9 @@ def check_answer_schema(schema: Schema) -> Schema:
 
 AnswerSchemaField = Annotated[Schema, AfterValidator(check_answer_schema)]
 DESCRIPTION = (
-    "Writing: JSON schema of an object, as Pydantic's model_json_schema() gives. Each answer must "
-    "be JSON that fits it, and each property becomes a column; a row whose answer does not fit is "
-    "set aside. "
+    "Generation: JSON schema of an object, as from Pydantic's model_json_schema(). Each answer "
+    "must be JSON that fits it, and each property becomes a column; a row whose answer does not "
+    "fit is set aside. "
 )
 
 

@@ -15,22 +15,20 @@ from tasks.kinds.models.model import Model
 ImageColumn = Annotated[
     str | None,
     Field(
-        description="Chat: the column of images that a vision model is shown, before the last "
-        "text that the user says. Files (JPEG, PNG, WebP and GIF as they are, others as PNG), "
-        "arrays of a step, or URLs that the model fetches itself. A row without one is set aside.",
+        description="Chat: column of images for a vision model, shown before the user's last text. "
+        "Files (JPEG, PNG, WebP and GIF as they are, others as PNG), arrays from a step, or URLs "
+        "that the model fetches itself. A row without an image is set aside.",
     ),
 ]
 Prompt = Annotated[
     str | None,
     EmptyText(),
-    Field(description="Chat: what is asked of the image in every row, in place of `column`."),
+    Field(description="Chat: what to ask about the image in every row, in place of `column`."),
 ]
 SystemPrompt = Annotated[
     str | None,
     EmptyText(),
-    Field(
-        description="Chat: what the model is told first, unless a row's messages do so themselves."
-    ),
+    Field(description="Chat: the system message, unless a row's messages have their own."),
 ]
 
 

@@ -11,7 +11,7 @@ from tasks.kinds.models.llm.schema_types import with_plain_schemas
 
 
 class SamplingOptions(FormModel):
-    """What every server and engine knows."""
+    """Settings that every server and engine knows."""
 
     temperature: float | None = Field(
         default=None,
@@ -19,17 +19,17 @@ class SamplingOptions(FormModel):
         description="Generation: 0 takes the likeliest token each time; above 1 is bolder.",
     )
     max_tokens: int | None = Field(
-        default=None, ge=1, description="Generation: tokens to write at most."
+        default=None, ge=1, description="Generation: maximum number of tokens to write."
     )
     top_p: float | None = Field(
         default=None,
         gt=0,
         le=1,
-        description="Generation: draw from the likeliest tokens only that together are this "
-        "probable.",
+        description="Generation: draw only from the likeliest tokens that together have this "
+        "probability.",
     )
     seed: int | None = Field(
-        default=None, description="Generation: other seed, other texts, where tokens are drawn."
+        default=None, description="Generation: another seed gives other texts, if tokens are drawn."
     )
     stop: list[str] = Field(default=[], description="Generation: texts at which to stop writing.")
 
@@ -60,22 +60,24 @@ class SamplingOptions(FormModel):
 
 
 class HttpOptions(SamplingOptions):
-    """Settings that travel with each request; what is empty is left to the server."""
+    """Settings sent with each request; empty ones are left to the server."""
 
     model_config = ConfigDict(title="Options of the requests")
 
     response_format: dict[str, Any] = Field(
         default={},
-        description="Chat: the form of the answer, as in {type: json_object}, or a JSON schema "
-        "where the server takes one.",
+        description="Chat: format of the answer, as in {type: json_object}, or a JSON schema if "
+        "the server takes one.",
     )
     dimensions: int | None = Field(
-        default=None, ge=1, description="Embeddings: numbers in a vector, where it can be chosen."
+        default=None,
+        ge=1,
+        description="Embeddings: numbers in a vector, if the model lets you choose.",
     )
     extra_body: dict[str, Any] = Field(
         default={},
-        description="Anything else for the request's body, as in {max_completion_tokens: 200} or "
-        "{chat_template_kwargs: {enable_thinking: false}}.",
+        description="Anything else for the body of the request, as in {max_completion_tokens: 200} "
+        "or {chat_template_kwargs: {enable_thinking: false}}.",
     )
 
     @field_validator("response_format", "extra_body")
@@ -103,14 +105,14 @@ class HttpOptions(SamplingOptions):
 
 
 class VllmOptions(SamplingOptions):
-    """Settings of generation in vLLM's terms."""
+    """Settings of generation, named as in vLLM."""
 
     model_config = ConfigDict(title="Options of the generation")
 
     max_tokens: int | None = Field(
         default=None,
         ge=1,
-        description=f"Generation: tokens to write at most. Empty: {NEW_TOKENS}.",
+        description=f"Generation: maximum number of tokens to write. Empty: {NEW_TOKENS}.",
     )
     temperature: float | None = Field(
         default=None,
@@ -120,20 +122,22 @@ class VllmOptions(SamplingOptions):
     )
     seed: int | None = Field(
         default=None,
-        description="Generation with a temperature: other seed, other texts. What a row gets "
-        "depends on seed and row, not on the rows beside it. Empty: 0.",
+        description="Generation with a temperature: another seed gives other texts. What a row "
+        "gets depends on the seed and the row, not on the rows beside it. Empty: 0.",
     )
     top_k: int | None = Field(
-        default=None, ge=1, description="Generation: draw from so many likeliest tokens only."
+        default=None,
+        ge=1,
+        description="Generation: draw only from this many of the likeliest tokens.",
     )
     sampling_params: dict[str, Any] = Field(
         default={},
-        description="Anything else of vLLM's SamplingParams, as in {min_p: 0.05} or "
+        description="Other parameters of vLLM's SamplingParams, as in {min_p: 0.05} or "
         "{structured_outputs: {json: {...}}}.",
     )
     chat_template_kwargs: dict[str, Any] = Field(
         default={},
-        description="Chat: what the model's template takes, as in {enable_thinking: false}.",
+        description="Chat: arguments of the model's template, as in {enable_thinking: false}.",
     )
 
     @property

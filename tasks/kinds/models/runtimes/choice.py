@@ -24,16 +24,16 @@ PACKAGES: dict[Runtime, tuple[tuple[str, str], ...]] = {
 RuntimeField = Annotated[
     Runtime,
     Field(
-        description="What calculates. eager: PyTorch as it is. The others compile the model once "
-        "in each replica, for batches of one size. openvino is for CPUs, as a rule the fastest "
-        "there, and ready in seconds; onnx is onnxruntime, for CPUs too; compile is PyTorch's "
-        "Inductor, on GPUs with CUDA graphs, which wants a C++ compiler on every node and a minute "
-        "a replica, and pays in jobs of an hour. On CPUs they calculate in float32 and change "
-        "numbers by less than 1e-5 of the largest, where it was measured; on GPUs compile keeps "
-        "resources.dtype. The first batch is compared with eager; where they differ by more than "
+        description="What computes. eager: PyTorch as it is. The others compile the model once per "
+        "replica, for batches of one size. openvino is for CPUs, usually the fastest there, and "
+        "ready in seconds; onnx is onnxruntime, also for CPUs; compile is PyTorch's Inductor, on "
+        "GPUs with CUDA graphs; it needs a C++ compiler on every node and a minute a replica, and "
+        "pays off in jobs of an hour. On CPUs they compute in float32 and change numbers by less "
+        "than 1e-5 of the largest, where it was measured; on GPUs compile keeps resources.dtype. "
+        "The first batch is compared with eager: if they differ by more than "
         f"{TOLERANCE:g} of an output's largest value (in bfloat16 {TOLERANCES['bfloat16']:g}, in "
-        f"float16 {TOLERANCES['float16']:g}), or the model cannot be compiled, or takes half as "
-        "long again, it runs in eager, and report and manifest say so.",
+        f"float16 {TOLERANCES['float16']:g}), the model cannot be compiled, or the compiled one "
+        "takes half as long again, eager is used, and report and manifest say so.",
     ),
 ]
 

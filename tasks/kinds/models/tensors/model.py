@@ -39,26 +39,26 @@ class Loaded:
 
 
 class TensorModel(FileModel):
-    """A model that takes arrays and gives arrays, rows first.
+    """A model that takes arrays and returns arrays, rows first.
 
-    One output becomes `prediction`: a number a row, or a list of fixed size. Several become
-    columns of their names; those of a tuple are output_0, output_1 and so on. With `labels` the
-    output becomes `predicted_label` and `predicted_score`.
+    One output becomes `prediction`: a number a row, or a list of fixed size. Several become columns
+    under their names; those of a tuple are output_0, output_1 and so on. With `labels` the output
+    becomes `predicted_label` and `predicted_score`.
     """
 
     columns: list[str] = Field(
         default=[],
-        description="Input columns of a model with one input: one of numbers, lists, tensors or "
-        "images (height, width, 3 of uint8) as it is, or several of numbers side by side, in the "
-        "order of training. Rows whose lists differ in length go to the model by length; where "
-        "nearly each has a length of its own, which is slow, fill them up to one in a step, as "
-        "with zeros and a mask.",
+        description="Input columns of a model with one input: one column of numbers, lists, "
+        "tensors or images (height, width, 3 of uint8), as it is, or several of numbers side by "
+        "side, in the order of training. Rows with lists of different lengths go to the model by "
+        "length; if nearly each has its own length, that is slow: pad them to one length in a "
+        "step, for example with zeros and a mask.",
     )
     inputs: dict[str, str | Annotated[list[str], Field(min_length=1)]] = Field(
         default={},
-        description="For a model with several inputs, instead of columns: the column of each by "
-        "its name, as in {image: pixels, age: age_years}; a list of columns goes side by side. "
-        "To a module of PyTorch a column of numbers goes as (rows), a list of one as (rows, 1).",
+        description="For a model with several inputs, instead of columns: the column for each "
+        "input's name, as in {image: pixels, age: age_years}; columns in a list go side by side. A "
+        "PyTorch module gets a column of numbers as (rows), a list of one column as (rows, 1).",
     )
     outputs: list[str] = Field(
         default=[],
@@ -67,14 +67,14 @@ class TensorModel(FileModel):
     )
     labels: list[str] | Annotated[int, Field(ge=1)] = Field(
         default=[],
-        description="For a classifier: names of its classes in order, or how many there are, which "
-        "names them 0, 1, 2, ... With them it gives predicted_label and predicted_score instead of "
+        description="For a classifier: names of its classes in order, or how many there are, to "
+        "name them 0, 1, 2, ... With them it gives predicted_label and predicted_score instead of "
         "prediction.",
     )
     activation: Activation = Field(
         default="softmax",
-        description="With labels, what makes scores of the model's output: softmax or sigmoid "
-        "where it is logits, none where the model's last layer has done so.",
+        description="With labels, what turns the model's output into scores: softmax or sigmoid "
+        "for logits, none if the model's last layer has done so.",
     )
     top_k: int = Field(
         default=1,

@@ -21,12 +21,12 @@ class TorchvisionOptions(FormModel):
         default=None,
         ge=0,
         le=1,
-        description=f"Detectors: give objects with a score above this. Empty: {THRESHOLD}. Most "
-        "drop those below 0.05 in any case.",
+        description=f"Detectors: keep objects with a score above this. Empty: {THRESHOLD}. Most "
+        "detectors drop those below 0.05 in any case.",
     )
     max_detections: int | None = Field(
         default=None,
         ge=1,
-        description="Detectors: objects to give for an image at most, the best. Empty: all that "
-        "the model gives, as a rule 100.",
+        description="Detectors: maximum number of objects per image, the best ones. Empty: all "
+        "that the model gives, usually 100.",
     )
