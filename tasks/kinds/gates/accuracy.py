@@ -9,7 +9,7 @@ from tasks.kinds.gates.labels_gate import LabelsGate
 
 
 class AccuracyGate(LabelsGate):
-    """Asks for a share of right predictions."""
+    """Requires a share of correct predictions."""
 
     model_config = ConfigDict(title="Accuracy")
     kind: Literal["accuracy"] = "accuracy"

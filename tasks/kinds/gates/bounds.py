@@ -18,8 +18,8 @@ class BoundsGate(Gate):
     model_config = ConfigDict(title="Bounds")
     kind: Literal["bounds"] = "bounds"
     column: str = Field(
-        description="Column of numbers; of lists and arrays, such as embeddings, every value "
-        "counts. What is missing does not: that is the nulls gate's."
+        description="Column of numbers; every value of lists and arrays, such as embeddings, "
+        "counts. Missing values do not: they are for the nulls gate."
     )
     minimum: float | None = Field(None, description="The smallest value allowed.")
     maximum: float | None = Field(None, description="The largest value allowed.")

@@ -24,16 +24,15 @@ from tasks.kinds.gates.values import refuse_nested
 class DriftGate(Gate):
     """Compares a column's distribution with that of the last run of at least half as many rows.
 
-    Where no published run has so many, as on the first of many rows, half as many as the largest
-    one of them are enough. A distance that two runs of so few rows show by chance once in a
-    thousand times is no drift.
+    If no published run has that many, half as many as the largest one has will do. A distance that
+    two runs of so few rows would exceed by chance once in a thousand times is not drift.
     """
 
     model_config = ConfigDict(title="Drift")
     kind: Literal["drift"] = "drift"
     column: str = Field(
-        description="Column to look at, as in predicted_label or score; of a list the first value "
-        "counts. Numbers are compared by the first run's deciles, all else by value."
+        description="Column to look at, such as predicted_label or score; of a list, the first "
+        "value counts. Numbers are compared by the first run's deciles, everything else by value."
     )
     metric: Literal["psi", "jensen_shannon"] = Field(
         "psi",
@@ -43,18 +42,18 @@ class DriftGate(Gate):
     )
     maximum: float = Field(
         ge=0,
-        description="The distance at most, from the last published run that has at least half as "
-        "many rows; of few rows, more where chance alone makes more once in a thousand times. The "
-        "first run has nothing to compare with.",
+        description="Largest distance allowed from the last published run that has at least half "
+        "as many rows; with few rows more is allowed if chance alone makes more once in a thousand "
+        "times. The first run has nothing to compare with.",
     )
 
     baseline: str | None = Field(
         default=None,
         min_length=1,
         pattern=r"^[^{}]+$",
-        description="Path of another output, reached with the sink's storage_options: compare with "
-        "its runs instead. Its runs had a drift gate of this column. Where sink.path has a "
-        "{scheduled:...} in it, an output has no run before to compare with.",
+        description="Path of another output, reached with the sink's storage_options, to compare "
+        "with instead. Its runs must have had a drift gate of this column. With {scheduled:...} in "
+        "sink.path, an output has no earlier run to compare with.",
     )
     compares: ClassVar[bool] = True
 

@@ -12,14 +12,14 @@ Average = Literal["macro", "micro", "weighted"]
 
 
 class F1Gate(LabelsGate):
-    """Asks for an F1 score, the harmonic mean of precision and recall."""
+    """Requires an F1 score, the harmonic mean of precision and recall."""
 
     model_config = ConfigDict(title="F1 score")
     kind: Literal["f1"] = "f1"
     average: Average = Field(
         "macro",
-        description="macro: every class counts the same; weighted: by its rows; micro: over all "
-        "rows together.",
+        description="macro: every class counts the same; weighted: by its number of rows; micro: "
+        "over all rows together.",
     )
 
     @property

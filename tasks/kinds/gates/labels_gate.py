@@ -12,12 +12,14 @@ from tasks.kinds.gates.values import refuse_nested
 
 
 class LabelsGate(Gate):
-    """Asks for a score of predictions against labels, over the rows that have a label."""
+    """Requires a score of predictions against labels, over the rows that have a label."""
 
-    minimum: float = Field(ge=0, le=1, description="The score at least.")
-    label: str = Field(LABEL, description="Column of the truth; rows without one do not count.")
+    minimum: float = Field(ge=0, le=1, description="Lowest score allowed.")
+    label: str = Field(
+        LABEL, description="Column of the true label; rows without one do not count."
+    )
     prediction: str = Field(
-        PREDICTION, description="Column of the prediction; of a list the first counts."
+        PREDICTION, description="Column of the prediction; of a list, the first value counts."
     )
 
     @property

@@ -12,12 +12,12 @@ from tasks.kinds.no_number import null_for_nan
 
 
 class NullsGate(Gate):
-    """Bounds the share of rows that lack a value."""
+    """Limits the share of rows without a value."""
 
     model_config = ConfigDict(title="Missing values")
     kind: Literal["nulls"] = "nulls"
     column: str = Field(description="Column to look at; null and NaN are missing.")
-    max_fraction: float = Field(ge=0, le=1, description="Share of rows without a value at most.")
+    max_fraction: float = Field(ge=0, le=1, description="Largest share of rows without a value.")
 
     @property
     def subject(self) -> str:

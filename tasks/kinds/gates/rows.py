@@ -10,12 +10,12 @@ from tasks.kinds.gates.gate import Gate, Judgement, LastRun
 
 
 class RowsGate(Gate):
-    """Bounds the number of rows that a run writes."""
+    """Limits the number of rows that a run writes."""
 
     model_config = ConfigDict(title="Row count")
     kind: Literal["rows"] = "rows"
-    minimum: int | None = Field(None, ge=0, description="Rows at least; of this run alone.")
-    maximum: int | None = Field(None, ge=0, description="Rows at most; of this run alone.")
+    minimum: int | None = Field(None, ge=0, description="Fewest rows allowed, in this run alone.")
+    maximum: int | None = Field(None, ge=0, description="Most rows allowed, in this run alone.")
 
     @model_validator(mode="after")
     def _some_bound(self) -> Self:

@@ -32,7 +32,7 @@ class CsvSink(Sink):
         default=",",
         # Numbers and times are never in quotes: what they may hold cannot stand between them.
         pattern=r"^[,;|\t~^]$",
-        description="What stands between two values: one of , ; | ~ ^ or a tab.",
+        description="Character between two values: one of , ; | ~ ^ or a tab.",
     )
 
     @property

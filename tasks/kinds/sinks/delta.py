@@ -11,7 +11,7 @@ from tasks.kinds.tables.delta_output import DeltaOutput, delta_schema
 
 
 class DeltaSink(ParquetTableSink):
-    """Publishes into a Delta table, a transaction a run; the table is made where there is none."""
+    """Publishes into a Delta table, one transaction a run; it is created if there is none."""
 
     model_config = ConfigDict(title="Delta table")
     kind: Literal["delta"] = "delta"

@@ -17,7 +17,7 @@ from tasks.kinds.tables.iceberg_output import IcebergOutput
 
 
 class IcebergSink(ParquetTableSink):
-    """Publishes into an Iceberg table, a transaction a run; it is made where there is none."""
+    """Publishes into an Iceberg table, one transaction a run; it is created if there is none."""
 
     model_config = ConfigDict(title="Iceberg table")
     not_in_identity: ClassVar[frozenset[str]] = ParquetTableSink.not_in_identity | {"catalog"}
@@ -26,14 +26,14 @@ class IcebergSink(ParquetTableSink):
     catalog: CatalogProperties = Field(
         default={},
         description="Properties of the catalog as pyiceberg takes them, such as type (sql, rest, "
-        "glue), uri and warehouse; ${NAME} stands for an environment variable. Where empty, an "
-        "SQLite file beside the output, <path>.catalog.db.",
+        "glue), uri and warehouse; ${NAME} stands for an environment variable. Empty: an SQLite "
+        "file beside the output, <path>.catalog.db.",
     )
     table: str | None = Field(
         default=None,
         pattern=f"^{NAME.pattern}$",
-        description="Name in the catalog, as in analytics.predictions; where empty, default and "
-        "the last part of the path. The table's location is the path.",
+        description="Name in the catalog, as in analytics.predictions. Empty: default and the last "
+        "part of the path. The table's location is the path.",
     )
 
     def as_table(self) -> IcebergOutput:

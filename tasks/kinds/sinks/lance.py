@@ -22,7 +22,7 @@ from tasks.protocol.records import Part
 
 
 class LanceSink(TableSink):
-    """Publishes into a Lance dataset, a transaction a run; it is made where there is none."""
+    """Publishes into a Lance dataset, one transaction a run; it is created if there is none."""
 
     model_config = ConfigDict(title="Lance dataset")
     kind: Literal["lance"] = "lance"

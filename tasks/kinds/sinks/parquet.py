@@ -30,7 +30,7 @@ class ParquetSink(Sink):
     of_growing_table: SkipJsonSchema[bool] = Field(
         default=False,
         exclude_if=not_,
-        description="Set by previews of a table with evolve_schema: rows may bring columns.",
+        description="Set by previews of a table with evolve_schema: rows may have new columns.",
     )
 
     @property

@@ -39,9 +39,9 @@ class Sink(Kind):
     path: str = Field(
         title="Output folder",
         min_length=1,
-        description="Folder of the published rows; local or a URL. Its path is what identifies "
-        "the output; state lies beside it, under its name and .state. {scheduled:%Y-%m-%d} "
-        "stands for the scheduled time.",
+        description="Folder of the published rows; local or a URL. Its path identifies the output; "
+        "its state is beside it, under its name with .state. {scheduled:%Y-%m-%d} stands for the "
+        "scheduled time.",
     )
     storage_options: StorageOptions = Field(
         default={},
@@ -49,31 +49,31 @@ class Sink(Kind):
     )
     keep_columns: list[str] | None = Field(
         default=None,
-        description="Input columns to keep beside the predictions, none where the list is empty; "
-        "where left out, all but media.",
+        description="Input columns to publish beside the predictions; an empty list keeps none. "
+        "Left out: all except media.",
     )
     partition_by: list[str] = Field(
         default=[],
         description="Columns that become folders, as in day=2026-01-31/. Each write makes a file "
-        "in every folder that it has rows of: with many folders, name rows_per_file, as many as "
-        "there are folders times the rows that a file should have. A Lance dataset has none.",
+        "in every folder that it has rows for: if there are many folders, set rows_per_file to "
+        "their number times the rows that a file should have. Not for Lance datasets.",
     )
     rows_per_file: int | None = Field(
         default=None,
         ge=1,
-        description="At least this many rows in a file, where a write has that many at hand; with "
-        "partition_by in all the files of a write. Larger files mean more work to repeat after a "
-        "crash.",
+        description="Fewest rows in a file, if a write has that many at hand; with partition_by, "
+        "in all files of a write together. Larger files mean more work to repeat after a crash.",
     )
     types: dict[str, OutputType] = Field(
         default={},
-        description="Types of columns of the output, as {score: float64, tags: list<string>}: of "
-        "others they are those of the first rows. A value that would not stay what it is ends the "
-        "run. One of " + ", ".join(SCALARS) + ", or list<...> of one.",
+        description="Types of output columns, as in {score: float64, tags: list<string>}; other "
+        "columns have those of the first rows. A value that its type would change ends the run. "
+        "One of " + ", ".join(SCALARS) + ", or list<...> of one.",
     )
     mode: Literal["append", "replace"] = Field(
         default="append",
-        description="append adds new inputs' rows; replace makes every run a complete version.",
+        description="append adds the rows of new inputs; replace makes every run a complete "
+        "version.",
     )
 
     @property

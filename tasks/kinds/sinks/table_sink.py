@@ -33,7 +33,7 @@ LOOKED_AT: dict[str, pa.Schema | None] = {}
 
 
 class TableSink(Sink):
-    """Publishes files that a table's log names: its readers see whole versions only."""
+    """Publishes files that a table's log names: its readers see only complete versions."""
 
     # Which of two rows counts is asked where both have been predicted: they stay as they are.
     not_in_identity: ClassVar[frozenset[str]] = Sink.not_in_identity | {
@@ -44,25 +44,26 @@ class TableSink(Sink):
     kind: Any  # of each table
     evolve_schema: bool = Field(
         default=False,
-        description="Whether columns that the table lacks are added to it, also those that a later "
-        "run's inputs bring; else they are refused.",
+        description="Add columns that the table lacks, also those that first appear in a later "
+        "run's inputs. Off: they are refused.",
     )
     mode: Literal["append", "replace", "upsert"] = Field(  # type: ignore[assignment]  # one more
         default="append",
-        description="append adds new inputs' rows; replace makes every run a complete version; "
-        "upsert adds them and takes out those that former runs have published of the same key.",
+        description="append adds the rows of new inputs; replace makes every run a complete "
+        "version; upsert adds rows and removes those with the same key that earlier runs "
+        "published.",
     )
     key: list[str] = Field(
         default=[],
-        description="Columns whose values together name a row, for mode upsert; none may be "
-        "missing. Rows that a step has made of one row, such as the pieces of a text, may share "
-        "them: they replace all that are published of the key.",
+        description="Columns whose values together identify a row, for mode upsert; none may be "
+        "missing. Rows that a step made of one row, such as the chunks of a text, may share a key: "
+        "they replace all published rows of that key.",
     )
     newest_by: str | None = Field(
         default=None,
-        description="Column of which the greatest value tells the row that is published, of those "
-        "of one run with the same key, such as updated_at; where empty, a run with two such rows "
-        "is not published.",
+        description="Column whose greatest value decides which row is published if a run has "
+        "several with the same key, such as updated_at. Empty: a run with two such rows is not "
+        "published.",
     )
 
     @model_validator(mode="after")

@@ -23,26 +23,27 @@ class ChunkTextStep(Step):
     """Cuts a text into chunks, a row each; all of them are published, or none.
 
     Together they are the whole text. Each ends after a paragraph if one ends in its second half,
-    else a line, a sentence, a word. `chunk` counts them, `chunk_start` is where one begins, in
-    characters. A text of nothing but spaces has none and is filtered.
+    otherwise after a line, a sentence or a word. `chunk` numbers them, `chunk_start` is where one
+    begins, in characters. A text of only spaces has no chunks and is filtered.
     """
 
     model_config = ConfigDict(title="Chunk texts")
     kind: Literal["chunk_text"] = "chunk_text"
     column: str = Field(
-        default="text", description="The text; afterwards the chunk. Other columns are repeated."
+        default="text",
+        description="Column of the text, afterwards of the chunk. Other columns are repeated.",
     )
     size: int = Field(
         default=1_000,
         ge=16,
-        description="A chunk's length at most: in characters, or in tokens where a tokenizer is "
-        "named, those that the model adds included.",
+        description="Maximum length of a chunk: in characters, or in tokens if a tokenizer is "
+        "named, including those that the model adds.",
     )
     overlap: int = Field(
         default=0,
         ge=0,
-        description="How much of a chunk's end the next one repeats, at most, in whole words where "
-        "that is possible; at most half the size.",
+        description="How much of a chunk's end the next one repeats, at most, in whole words if "
+        "possible; at most half the size.",
     )
     tokenizer: str | None = Field(
         default=None,
@@ -51,7 +52,9 @@ class ChunkTextStep(Step):
         "Hub, or a folder with its tokenizer.json that every node can read.",
     )
     revision: str = Field(
-        default="main", min_length=1, description="Of the tokenizer on the Hub; best a commit."
+        default="main",
+        min_length=1,
+        description="Revision of the tokenizer on the Hub, preferably a commit.",
     )
 
     @field_validator("overlap")

@@ -28,9 +28,9 @@ class FilterStep(Step):
     expression: str = Field(
         min_length=1,
         description="As in: width >= 32 and label not in ('cat', 'dog') and text is not None. "
-        "Column names, `in backticks` where they are no plain words, numbers, strings, "
+        "Column names (`in backticks` if they are not plain words), numbers, strings, "
         "date('2026-01-31'), timestamp('2026-01-31T12:00'), + - * /, comparisons, and, or, not, "
-        "in. What follows in n != 0 and total / n > 5 is computed only where that is so.",
+        "in. In n != 0 and total / n > 5, the division is done only where n is not 0.",
     )
 
     def check(self) -> None:

@@ -22,12 +22,12 @@ class LabelFromPathStep(Step):
     kind: Literal["label_from_path"] = "label_from_path"
     level: int = Field(
         default=-2,
-        description="Which part of the path: -1 is the file's name, -2 its folder, and so on. Of a "
-        "link this is the path of what it leads to, as in the cache of Hugging Face's Hub.",
+        description="Which part of the path: -1 is the file's name, -2 its folder, and so on. For "
+        "a link this is the path of its target, as in the cache of Hugging Face's Hub.",
     )
     names: dict[str, str] = Field(
         default={},
-        description="What to call some of them, as in {n01440764: tench}; others stay as they are.",
+        description="New names for some labels, as in {n01440764: tench}; others stay as they are.",
     )
     column: str = Field(default="label", pattern=NEW_COLUMN, description="Name of the new column.")
 

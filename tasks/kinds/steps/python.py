@@ -29,19 +29,19 @@ class PythonStep(Step):
     is_heavy: ClassVar[bool] = True
     kind: Literal["python"] = "python"
     function: str = Field(
-        description="Import path of a function or class, as in my_package.cleaning:normalise. "
-        "What it returns is what there is: columns it leaves out are gone."
+        description="Import path of a function or class, as in my_package.cleaning:normalise. Its "
+        "result replaces the batch: columns it leaves out are gone."
     )
     init: user_code.Init = Field(
-        default={}, description="Arguments of the class, or of the function beside the batch."
+        default={}, description="Arguments of the class, or of the function besides the batch."
     )
     batch_format: BatchFormat = Field(
         default="numpy", description="What a batch is: a dict of NumPy arrays, or a pandas frame."
     )
     with_row_ids: bool = Field(
         default=False,
-        description="Hand row ids over in the column __row. Code that returns it may leave rows "
-        "out (they are filtered) or repeat an id (one row in, many out).",
+        description="Pass row ids in the column __row. Code that returns it may leave rows out "
+        "(they are filtered) or repeat an id (one row in, many out).",
     )
 
     def check(self) -> None:

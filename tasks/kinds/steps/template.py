@@ -28,7 +28,7 @@ WAY_OUT = "write columns in braces, as in {review}, and a literal brace twice"
 
 
 class TemplateStep(Step):
-    """Writes a text of a row's columns: a prompt, a title with its body, a query with its prefix.
+    """Writes a text from a row's columns: a prompt, a title with its body, a query with its prefix.
 
     A row in which one of them is empty (null, NaN) is set aside, unless `empty` says what to write.
     """
@@ -38,18 +38,18 @@ class TemplateStep(Step):
     template: str = Field(
         min_length=1,
         description="The text, with columns in braces, as in: Is this review of {product} kind? "
-        "{review}. Python's formats may follow a colon: {price:.2f}, {day:%d %B %Y}, {review:.2000}"
-        " for the first 2,000 characters. Lists and structs are written as JSON. A literal brace "
-        "is written twice: {{ or }}.",
+        "{review}. Python's formats may follow a colon: {price:.2f}, {day:%d %B %Y}, "
+        "{review:.2000} for the first 2,000 characters. Lists and structs are written as JSON. "
+        "Write a literal brace twice: {{ or }}.",
     )
     column: str = Field(
         default="prompt",
         pattern=NEW_COLUMN,
-        description="Where the text goes; a column of this name is replaced.",
+        description="Column of the text; an existing column of this name is replaced.",
     )
     empty: Annotated[str | None, EmptyText()] = Field(
         default=None,
-        description="What to write for an empty value (null, NaN). Left out: such a row is set "
+        description="What to write for an empty value (null, NaN). Left out: such rows are set "
         "aside.",
     )
 

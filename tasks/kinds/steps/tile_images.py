@@ -21,28 +21,31 @@ Edges = Literal["shift", "pad", "drop"]
 class TileImagesStep(Step):
     """Cuts an image into tiles, a row each; all of them are published, or none.
 
-    `tile_x` and `tile_y` say where a tile's left upper corner lies in the image, in pixels.
+    `tile_x` and `tile_y` are the position of a tile's top left corner in the image, in pixels.
     """
 
     model_config = ConfigDict(title="Tile images")
     is_heavy: ClassVar[bool] = True
     kind: Literal["tile_images"] = "tile_images"
     column: str = Field(
-        default="image", description="The image; afterwards the tile. Other columns are repeated."
+        default="image",
+        description="Column of the image, afterwards of the tile. Other columns are repeated.",
     )
-    width: int = Field(ge=1, description="Of a tile, in pixels.")
-    height: int | None = Field(default=None, ge=1, description="Of a tile; empty: as its width.")
+    width: int = Field(ge=1, description="Width of a tile, in pixels.")
+    height: int | None = Field(
+        default=None, ge=1, description="Height of a tile, in pixels. Empty: the same as its width."
+    )
     stride: int | None = Field(
         default=None,
         ge=1,
-        description="Pixels from one tile's edge to the next one's, both ways; less than the "
-        "size lets them overlap. Empty: the size, so that they touch.",
+        description="Pixels from one tile's edge to the next one's, in both directions; if less "
+        "than the size, tiles overlap. Empty: the size, so they touch.",
     )
     edges: Edges = Field(
         default="shift",
-        description="Where a last tile would stick out: shift moves it back to the edge, pad "
-        "fills it with black, drop leaves it out. An image smaller than a tile is padded by the "
-        "first two; by drop it has none and is filtered.",
+        description="If a last tile would stick out: shift moves it back to the edge, pad fills it "
+        "with black, drop leaves it out. An image smaller than a tile is padded by shift and pad; "
+        "with drop it has no tile and is filtered.",
     )
 
     @property
