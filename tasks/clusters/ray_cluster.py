@@ -13,7 +13,7 @@ from tasks.kinds.form import none_where_cleared
 
 
 class RayCluster(Block):
-    """A Ray cluster's Jobs API: where it is, and what it asks of those who use it."""
+    """A Ray cluster's Jobs API: where it is, and what is needed to use it."""
 
     _block_type_name = "RayCluster"
     _block_type_slug = "ray-cluster"
@@ -24,27 +24,30 @@ class RayCluster(Block):
         description="The dashboard's URL, as in https://ray.example.com:8265.",
     )
     token: SecretStr | None = Field(
-        default=None, description="Token of a cluster that runs with RAY_AUTH_MODE=token."
+        default=None, description="Token for a cluster that runs with RAY_AUTH_MODE=token."
     )
     headers: dict[str, SecretStr] = Field(
-        default={}, description="Headers of every request, as a proxy may ask for them."
+        default={},
+        description="Headers sent with every request, such as those that a proxy asks for.",
     )
     verify: bool = Field(default=True, description="Check the server's certificate.")
     ca_file: str | None = Field(
-        default=None, description="File of the authorities to check it against."
+        default=None, description="File of the certificate authorities to check it against."
     )
     client_certificate_file: str | None = Field(
         default=None,
-        description="File of the certificate to show to a server that asks for one, with its key "
-        "unless that has a file of its own.",
+        description="File of the client certificate, for a server that asks for one; with its key "
+        "unless client_key_file is set.",
     )
-    client_key_file: str | None = Field(default=None, description="File of its key.")
+    client_key_file: str | None = Field(
+        default=None, description="File of the client certificate's key."
+    )
 
     max_gpus: float | None = Field(
         default=None,
         gt=0,
-        description="GPUs that jobs may hold on this cluster together; whoever comes later waits "
-        "for its turn.",
+        description="GPUs that all jobs on this cluster may hold together; later jobs wait for "
+        "their turn.",
     )
 
     _cleared = field_validator(

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from tasks.kinds.form import FormModel, PickOne
 
 Interpreter = Annotated[
-    str, Field(min_length=1, description="The interpreter on the cluster, by name or path.")
+    str, Field(min_length=1, description="The Python interpreter on the cluster, by name or path.")
 ]
 
 RAYS_WORDS = ("auto", "local")
@@ -54,11 +54,11 @@ class LocalCluster(FormModel):
     kind: Literal["local"] = "local"
     address: str | None = Field(
         None,
-        description="Address of a running Ray to use instead, as in 127.0.0.1:6379. Where empty, "
-        "the one of your own on this machine that RAY_ADDRESS names, if it names one.",
+        description="Address of a running Ray to use instead, as in 127.0.0.1:6379. Empty: your "
+        "own Ray on this machine that RAY_ADDRESS names, if it names one.",
     )
     object_store_gb: float | None = Field(
-        None, gt=0, description="Size of Ray's object store in GiB; Ray's default where empty."
+        None, gt=0, description="Size of Ray's object store in GiB. Empty: Ray's default."
     )
 
     @field_validator("address")
@@ -76,7 +76,7 @@ class LocalCluster(FormModel):
 
 
 class RayJobsCluster(FormModel):
-    """A Ray cluster that runs already; jobs are submitted through its Jobs API."""
+    """A Ray cluster that is already running; jobs are submitted through its Jobs API."""
 
     model_config = ConfigDict(title="A Ray cluster")
     kind: Literal["ray_jobs"] = "ray_jobs"
@@ -87,22 +87,22 @@ class RayJobsCluster(FormModel):
     )
     block: str | None = Field(
         None,
-        description="Name of a Prefect block of type RayCluster instead: address, token, headers "
-        "and TLS. Secrets belong there, never into a spec.",
+        description="Instead of address: name of a Prefect block of type RayCluster, with address, "
+        "token, headers and TLS. Secrets belong there, never in a spec.",
     )
     python: Interpreter = "python"
     wait_for_nodes_seconds: float = Field(
         0,
         ge=0,
-        description="How long to wait for nodes that the autoscaler is to add; 0: what no node "
-        "can hold is refused at once.",
+        description="How long to wait for nodes that the autoscaler is to add. 0: what no present "
+        "node can hold is refused at once.",
     )
 
     max_gpus: float | None = Field(
         None,
         gt=0,
-        description="GPUs that jobs may hold on this cluster together; whoever comes later waits "
-        "for its turn. Where empty the block's; give all specs of a cluster the same.",
+        description="GPUs that all jobs on this cluster may hold together; later jobs wait for "
+        "their turn. Empty: the block's. Give all specs of a cluster the same number.",
     )
 
     _reaches_a_host = field_validator("address")(dashboard_url)
@@ -121,27 +121,29 @@ class KubeRayCluster(FormModel):
     kind: Literal["kuberay"] = "kuberay"
     manifest: str | None = Field(
         None,
-        description="YAML file of a RayCluster, the pattern of the run's; where empty the "
-        "project's own, deployments/cluster/raycluster.yaml.",
+        description="YAML file of a RayCluster, the template for the run's. Empty: the project's "
+        "own, deployments/cluster/raycluster.yaml.",
     )
-    namespace: str = Field("default", min_length=1, description="Namespace to make it in.")
+    namespace: str = Field("default", min_length=1, description="Namespace to create it in.")
     image: str | None = Field(
-        None, description="Image of all of its nodes, instead of the manifest's."
+        None, description="Image of all its nodes, instead of the manifest's."
     )
     context: str | None = Field(
         None,
-        description="Context of the kubeconfig; where empty the current one, and inside "
-        "Kubernetes the pod's service account.",
+        description="Context of the kubeconfig. Empty: the current one; inside Kubernetes, the "
+        "pod's service account.",
     )
     address: str = Field(
         "http://{name}-head-svc.{namespace}.svc:8265",
         pattern=r"^https?://[^/\s]+",
-        description="URL of the head's dashboard as it is reached from here; {name} and "
-        "{namespace} stand for the cluster's.",
+        description="URL of the head's dashboard as reached from here; {name} and {namespace} "
+        "stand for the cluster's.",
     )
     python: Interpreter = "python"
     ready_seconds: float = Field(
-        900, gt=0, description="How long the head may take: a node, its image, its start."
+        900,
+        gt=0,
+        description="How long the head may take to be ready: its node, its image, its start.",
     )
     wait_for_nodes_seconds: float = Field(
         1800, ge=0, description="How long to wait for nodes that the autoscaler is to add."
@@ -149,7 +151,7 @@ class KubeRayCluster(FormModel):
     ttl_seconds: float = Field(
         3600,
         ge=60,
-        description="A cluster that no run has followed for so long is deleted by the reaper in "
+        description="A cluster that no run has followed for this long is deleted by the reaper in "
         "deployments/cluster; must be more than timeouts.orphan_seconds.",
     )
 
