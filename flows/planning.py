@@ -62,7 +62,9 @@ def is_ending(flow_runs: tuple[str, ...]) -> bool:
     """Whether a run is over to Prefect, or is to be, whose process is still there, or seems to be.
 
     As one that was cancelled a moment ago, or killed on a machine of its own, which its silence
-    alone tells: a queue has begun a deployment's run by then that was to come after it.
+    alone tells: a queue has begun a deployment's run by then that was to come after it. Where a
+    flow goes on that has called it, so does their process, for hours perhaps: and may come to wait
+    for who waits for it.
 
     Args:
         flow_runs: ids of its flow run and of the one that has started it, where there is one.
@@ -74,8 +76,8 @@ def is_ending(flow_runs: tuple[str, ...]) -> bool:
             runs = [client.read_flow_run(UUID(each)) for each in flow_runs]
     except Exception:  # they are another server's, or this one is away
         return False
-    here = runs[:1] if runs[0].deployment_id else runs  # a deployment's has its own process
-    return not all(run.state and is_at_work(run.state) for run in here)
+    process = runs[0] if runs[0].deployment_id else runs[-1]  # a deployment's has its own
+    return not (process.state and is_at_work(process.state))
 
 
 def is_at_work(state: State) -> bool:

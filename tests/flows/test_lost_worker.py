@@ -16,11 +16,19 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
 from prefect.flow_engine import run_flow
 from prefect.settings import PREFECT_API_URL
-from prefect.states import AwaitingRetry, Cancelling, Crashed, Pending, Suspended
+from prefect.states import (
+    AwaitingRetry,
+    Cancelling,
+    Crashed,
+    Failed,
+    Pending,
+    Running,
+    Suspended,
+)
 
 from flows.batch_inference import batch_inference
 from flows.lost_worker import HOOKS, STARTED_FOR
-from flows.planning import plan
+from flows.planning import is_ending, plan
 from tasks.errors import OutputHeld
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
@@ -169,6 +177,20 @@ def test_the_next_run_waits_for_one_that_is_to_end(
     assert (after.name, after.message) == ("Completed", None)
     process.wait(PATIENCE_SECONDS)
     assert len(published(spec)) == 1000
+
+
+def test_nobody_waits_for_a_run_that_is_over_while_its_caller_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their process holds its output as long as it lives, and may come to wait for who waits."""
+    monkeypatch.setattr("flows.planning.is_deployment_run", lambda: True)
+    with get_client(sync_client=True) as client:
+        caller = client.create_flow_run(batch_inference, state=Running()).id
+        failed = client.create_flow_run(batch_inference, state=Failed()).id
+        flow_runs = (str(failed), str(caller))
+        assert not is_ending(flow_runs)
+        client.set_flow_run_state(caller, Cancelling(), force=True)
+        assert is_ending(flow_runs), "it ends with its caller"
 
 
 def next_run(spec: BatchInferenceSpec) -> State:
