@@ -57,6 +57,17 @@ def test_classes_without_names(tmp_path: Path) -> None:
         HuggingFaceModel(task=TASK, name_or_path=str(tmp_path)).check()
 
 
+@pytest.mark.parametrize("classes", [1, 65_537])
+def test_as_many_classes_as_a_map_does_not_tell_apart(tmp_path: Path, classes: int) -> None:
+    """Of one alone, as where it is told from what it is not, each pixel of each image would be."""
+    save_segformer(tmp_path)
+    names = {str(at): f"class {at}" for at in range(classes)}
+    changed(tmp_path, "config.json", id2label=names, label2id=None)
+    said = f"has {classes:,} names? of classes; a map tells 2 to 65,536 apart"
+    with pytest.raises(InvalidSpec, match=said):
+        HuggingFaceModel(task=TASK, name_or_path=str(tmp_path)).check()
+
+
 def test_a_processor_of_another_kind(tmp_path: Path) -> None:
     save_segformer(tmp_path)
     (tmp_path / "preprocessor_config.json").unlink()

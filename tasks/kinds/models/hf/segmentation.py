@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any
 
+from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.hf import heads
 from tasks.kinds.models.hf.checkpoint import Checkpoint
@@ -11,7 +12,12 @@ from tasks.kinds.models.hf.image_maps import ON_CPU, ON_GPU, MapMaker, Size, las
 from tasks.kinds.models.hf.options import HuggingFaceOptions
 from tasks.kinds.models.hf.whole_images import WholeImages
 from tasks.kinds.models.model import Function, Placement
-from tasks.kinds.models.vision.class_maps import Segmented, class_map, segmentation_columns
+from tasks.kinds.models.vision.class_maps import (
+    CLASSES_OF_A_MAP,
+    Segmented,
+    class_map,
+    segmentation_columns,
+)
 from tasks.kinds.models.vision.detection import whole_numbers_of_pixels
 from tasks.kinds.models.vision.grey_png import Numbers
 
@@ -28,7 +34,7 @@ def segmenter(
     """A predictor that adds `segmentation`, `labels`, `label_ids` and `shares`."""
     placement = whole_numbers_of_pixels(placement)
     model = checkpoint.model(auto_class(checkpoint), placement)
-    names = heads.class_names(model.config, checkpoint.name)
+    names = names_of_classes(model.config, checkpoint.name)
     inputs = WholeImages(checkpoint, placement, ON_CPU if placement.device == "cpu" else ON_GPU)
     finish = last_steps(checkpoint, inputs.preparation.processor, FINISH)
 
@@ -47,8 +53,25 @@ def check(checkpoint: Checkpoint) -> None:
         InvalidSpec: it does not.
     """
     auto_class(checkpoint)
-    heads.class_names(checkpoint.config(), checkpoint.name)
+    names_of_classes(checkpoint.config(), checkpoint.name)
     last_steps(checkpoint, checkpoint.image_processor(), FINISH)
+
+
+def names_of_classes(config: Any, name: str) -> list[str]:
+    """What the checkpoint of this name calls its classes, of which a map tells one from another.
+
+    Raises:
+        InvalidSpec: it does not; or one of them has no name.
+    """
+    names = heads.class_names(config, name)
+    if 1 < len(names) <= CLASSES_OF_A_MAP:
+        return names
+    problem = (
+        f"has {counted(len(names), 'name')} of classes; a map tells 2 to {CLASSES_OF_A_MAP:,} "
+        "apart, and of one alone each pixel would be: load this one in a class of yours, with "
+        "kind: python"
+    )
+    raise InvalidSpec.at(FIELD, name, problem)
 
 
 def auto_class(checkpoint: Checkpoint) -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from tasks.kinds.models.arrays import Columns
 from tasks.kinds.models.vision.grey_png import Numbers, grey_png
 
-CLASSES_OF_A_BYTE = 256
+CLASSES_OF_A_BYTE, CLASSES_OF_A_MAP = 1 << 8, 1 << 16
 ROUNDING = 1e-5
 """Of the largest score: by less than that, one score between others may be off."""
 ROOM_ON_CPU, ROOM_ON_GPU = 1 << 25, 1 << 28
