@@ -13,7 +13,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.columns import column_to_numpy
 from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.hf.image import ImageInputs, processed
-from tasks.kinds.models.hf.plain_resize import BICUBIC, BILINEAR, PlainResize
+from tasks.kinds.models.hf.plain_resize import BESIDES_MAPS, BICUBIC, BILINEAR, PlainResize
 from tasks.kinds.models.hf.whole_images import Preparation
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.vision.pixels import PIXELS
@@ -43,6 +43,28 @@ def test_pixels_are_the_image_processors_to_one_grey_level(name: str, tmp_path: 
         for i, mine in zip(index, arguments["pixel_values"], strict=True):
             wanted = processor(images=pictures[i], return_tensors="np")["pixel_values"][0]
             assert np.abs(mine.numpy() - wanted).max() <= GREY_LEVEL + TOLERANCE
+
+
+@pytest.mark.parametrize("name", BESIDES_MAPS)
+def test_pixels_are_exact_of_processors_that_were_asked_themselves_before(
+    name: str, tmp_path: Path
+) -> None:
+    """What earlier releases have published of them has the config of what comes now."""
+    import torch
+    import transformers
+
+    save_vit(tmp_path)
+    size = {"height": 16, "width": 16}
+    processor = getattr(transformers, f"{name}Pil")(size=size, resample=BILINEAR)
+    processor.save_pretrained(tmp_path)
+    pictures = [*images(12), *noise((30, 12), (7, 7))]
+    model = HuggingFaceModel(task="image-classification", name_or_path=str(tmp_path))
+    rows = model.preprocessor()(rows_of("image", [png(each) for each in pictures]))
+    assert pa.types.is_fixed_size_list(rows.schema.field(PIXELS).type)
+    inputs = ImageInputs(model.checkpoint, Placement(), torch.float32)
+    for index, arguments in inputs.batches(rows):
+        for i, mine in zip(index, arguments["pixel_values"], strict=True):
+            np.testing.assert_allclose(mine, processed(processor, pictures[i])[0], atol=TOLERANCE)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,11 @@ WORK = (
 )
 """What a processor must have from its base class if it is to hold no surprises."""
 BESIDES_MAPS = ("SegformerImageProcessor", "BeitImageProcessor")
-"""Processors whose own work is on maps to train with: to an image they do what their base does."""
+"""Processors whose own work is on maps to train with: to an image they do what their base does.
+
+They are done exactly, whatever for: before they were known here classifiers had them do it
+themselves, and what is published of that has the same config.
+"""
 NO_CROP = "SegformerImageProcessor"
 """The one of them that never crops, whatever its settings say."""
 
@@ -54,6 +58,7 @@ class PlainResize:
         if not is_plain(processor):
             return None
         size, resample = dict(processor.size), int(processor.resample)
+        exactly = exactly or name_of(processor) in BESIDES_MAPS
         target = dict(processor.crop_size) if processor.do_center_crop else size
         factor = processor.rescale_factor if processor.do_rescale else 1.0
         mean = three(processor.image_mean if processor.do_normalize else 0.0)
@@ -107,7 +112,7 @@ def is_plain(processor: Any) -> bool:
     from transformers.image_processing_backends import PilBackend, TorchvisionBackend
 
     bases = [base for base in (PilBackend, TorchvisionBackend) if isinstance(processor, base)]
-    name = type(processor).__name__.removesuffix("Pil")
+    name = name_of(processor)
     if not bases or (name not in BESIDES_MAPS and any(has_own(processor, bases[0]))):
         return False
     if name == NO_CROP and processor.do_center_crop:
@@ -121,6 +126,11 @@ def is_plain(processor: Any) -> bool:
     if set(size) != {"height", "width"}:
         return False
     return not crop or (crop["height"] <= size["height"] and crop["width"] <= size["width"])
+
+
+def name_of(processor: Any) -> str:
+    """What a processor's class is called, whichever package it resizes with."""
+    return type(processor).__name__.removesuffix("Pil")
 
 
 def has_own(processor: Any, base: type) -> Iterator[bool]:
