@@ -114,8 +114,8 @@ def tell_to_stop(spec: BatchInferenceSpec, flow_run: str | None = None) -> Told:
     jobs = jobs_left(spec, paths)
     followed = asked_at_once(partial(is_followed_by, flow_run=flow_run), jobs)
     left = [job for job, is_its in zip(jobs, followed, strict=True) if is_its]
-    tell(left)
-    for job in last_of_each_run(left):
+    last = last_of_each_run(left)
+    for job in last:  # before all others: a storage that fails for one of these may keep no GPU
         try:
             if stop_job(job):
                 told.stopped.append(job)
@@ -123,6 +123,7 @@ def tell_to_stop(spec: BatchInferenceSpec, flow_run: str | None = None) -> Told:
                 quiet.append((job, []))
         except BatchInferenceError as error:
             quiet.append((job, [error]))
+    tell([job for job in left if job not in last])
     over = runs_over(spec, paths, published)
     for job, errors in quiet:
         if job.run_id not in over and not has_successor(job):

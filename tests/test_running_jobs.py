@@ -116,6 +116,25 @@ def test_a_job_whose_cluster_is_gone_keeps_no_other_from_being_stopped(
     assert (told.unseen, told.errors) == ([], []), "the run has gone on without it"
 
 
+def test_a_job_is_stopped_though_no_word_can_be_left_for_those_before_it(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are dead, and it may hold GPUs."""
+    planned = make_plan(job.spec)
+    second = new_job(planned, left_to_do(planned, tried=False), job.attempt + 1)
+    stopped: list[str] = []
+
+    def attach(asked: Job) -> SimpleNamespace:
+        return SimpleNamespace(stop=lambda: stopped.append(asked.id))
+
+    monkeypatch.setattr(stopping, "cluster_of", lambda _: SimpleNamespace(attach=attach))
+    Path(job.stopped_file).mkdir()  # no file can be written there
+    with pytest.raises(OSError, match="stopped"):
+        tell_to_stop(job.spec)
+    assert stopped == [second.id]
+    assert Path(second.stopped_file).exists()
+
+
 def test_a_head_that_is_sick_keeps_no_cluster_alive(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
