@@ -23,6 +23,8 @@ ANSWERS = (FileNotFoundError, FileExistsError, NotADirectoryError, PermissionErr
 
 LOOK_EVERY_SECONDS = 10.0
 """At a process that is waited for."""
+ENDS_SECONDS = 3600.0
+"""For a process that is to end: one that hangs would have all nights wait, and nobody told."""
 
 
 @task(name="plan", persist_result=False, retries=0)
@@ -52,7 +54,11 @@ def plan(spec: BatchInferenceSpec, options: RunOptions) -> PlannedRun:
             if not is_own:
                 told = "this flow run waits for another one, which ends or has followed its own: %s"
             get_run_logger().warning(told, error)
+            has_to_end = not (is_own or has_waited)
+            until = time.monotonic() + ENDS_SECONDS
             while not error.is_over():
+                if has_to_end and time.monotonic() > until:
+                    raise
                 time.sleep(LOOK_EVERY_SECONDS)
             refuse_cancelled_meanwhile()
             has_waited = True

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread, Timer
+from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
@@ -191,6 +192,32 @@ def test_nobody_waits_for_a_run_that_is_over_while_its_caller_goes_on(
         assert not is_ending(flow_runs)
         client.set_flow_run_state(caller, Cancelling(), force=True)
         assert is_ending(flow_runs), "it ends with its caller"
+
+
+def test_one_that_is_to_end_and_hangs_is_told_of_in_the_end(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All nights would wait for it, and nobody would hear of that."""
+    looks: list[float] = []
+    held = OutputHeld("it is held by another run")
+    held.is_over = lambda: len(looks) > 100
+
+    def make_plan(*_: Any) -> Any:
+        raise held
+
+    monkeypatch.setattr("flows.planning.make_plan", make_plan)
+    monkeypatch.setattr("flows.planning.is_ending", lambda _: True)
+    monkeypatch.setattr("flows.planning.ENDS_SECONDS", 25.0)
+    clock = SimpleNamespace(monotonic=lambda: sum(looks), sleep=looks.append)
+    monkeypatch.setattr("flows.planning.time", clock)
+
+    @flow
+    def night() -> Any:
+        return plan(spec_of(numbers), RunOptions())
+
+    with pytest.raises(OutputHeld):
+        night()
+    assert looks == [10.0] * 3
 
 
 def next_run(spec: BatchInferenceSpec) -> State:
