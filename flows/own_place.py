@@ -5,7 +5,7 @@ from uuid import UUID
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.objects import ConcurrencyLeaseHolder, FlowRun
 from prefect.client.schemas.responses import ConcurrencyLimitWithLeaseResponse
-from prefect.exceptions import PrefectHTTPStatusError
+from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
 KEPT_SECONDS = 3600.0
 """For a job to stop. Were its process to die meanwhile, the next run waits as long."""
@@ -28,11 +28,14 @@ def lease_on_own_place(client: SyncPrefectClient, run: FlowRun) -> UUID | None:
         run: as the server has it now.
 
     Returns:
-        None where its deployment has no limit.
+        None where its deployment has no limit, or is no more.
     """
     if run.deployment_id is None or run.state is None:
         return None
-    limit = client.read_deployment(run.deployment_id).global_concurrency_limit
+    try:
+        limit = client.read_deployment(run.deployment_id).global_concurrency_limit
+    except ObjectNotFound:  # deleted, and its limit with it; who is at work stays
+        return None
     if limit is None:
         return None
     lease = run.state.state_details.deployment_concurrency_lease_id

@@ -15,7 +15,7 @@ from prefect.flow_engine import run_flow
 from prefect.states import AwaitingRetry, Cancelled, Crashed, Pending, Running
 
 from flows.batch_inference import batch_inference
-from flows.cancellation import RETRIED, cancel_in_earnest
+from flows.cancellation import RETRIED, cancel_in_earnest, is_to_end
 from flows.cancellation_hooks import say_over
 from tests.flows.conftest import published, spec_of
 from tests.flows.jobs_cluster import await_that
@@ -129,6 +129,20 @@ def test_a_run_whose_deployment_has_no_limit_needs_no_place(
     cancel_in_earnest(str(run))
     state: Any = client.read_flow_run(run).state
     assert (state.name, state.state_details.deployment_concurrency_lease_id) == ("Cancelling", None)
+
+
+def test_a_run_is_cancelled_in_earnest_though_its_deployment_is_deleted(
+    numbers: Path, client: SyncPrefectClient
+) -> None:
+    """A limit goes with it; a run that is at work does not, and would go on and publish."""
+    deployment = limited(client)
+    run, _ = placed_run(client, {"spec": spec_of(numbers).as_json()}, deployment)
+    client.set_flow_run_state(run, Running())
+    client.set_flow_run_state(run, Cancelled())
+    client.delete_deployment(deployment)
+    assert client.read_flow_run(run).deployment_id == deployment
+    assert is_to_end(str(run), is_here=True, has_worker=False)
+    assert client.read_flow_run(run).state_name == "Cancelling"
 
 
 @pytest.mark.parametrize("again", [RETRIED, "somebody wants it after all"])
