@@ -96,7 +96,7 @@ class UnfinishedRuns(AtOutput):
             if not header["abandoned"]
             and header["call"] in (call, {**call, "replace_output": False})
             and header.get("scheduled_time") == scheduled_time
-            and header["spec"].get("source", {}).get("path") == self.spec.source.path
+            and place_of(header["spec"].get("source", {})) == place_of(self.spec.source.as_json())
             and self.is_left_alone(header)
             and not self.settled_by(self.run_of(header))
         ]
@@ -171,6 +171,15 @@ class UnfinishedRuns(AtOutput):
                 raise of_another_spec(self.output, run, differs, done, time, of_several=of_several)
             if time not in after:
                 raise of_another_time(self.output, run, time)
+
+
+def place_of(source: dict[str, Any]) -> list[Any]:
+    """Where a source lies: a database's path leads to all of its tables.
+
+    Args:
+        source: as JSON.
+    """
+    return [source.get(name) for name in ("path", "table", "split_name")]
 
 
 def give_up(spec: BatchInferenceSpec, run: RunFolder) -> None:

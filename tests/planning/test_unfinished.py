@@ -4,7 +4,9 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import time
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -288,6 +290,26 @@ def test_a_run_of_other_inputs_that_has_done_nothing_is_somebodys_still(tmp_path
         make_plan(begun.spec, RunOptions(limit=1))
     with pytest.raises(UnfinishedRun, match="what differs: one of them is a redrive"):
         make_plan(begun.spec, RunOptions(redrive=True))
+
+
+def test_a_run_of_another_table_that_has_done_nothing_is_somebodys_still(tmp_path: Path) -> None:
+    """All tables of a database have its path."""
+    make_inputs(tmp_path / "in")
+    given = classify_spec(tmp_path).model_dump(mode="json", by_alias=True)
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as database:
+        for table in ("orders", "returns"):
+            database.execute(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY)")
+            database.execute(f"INSERT INTO {table} VALUES (1)")
+        database.commit()
+    orders, returns = (
+        {"kind": "sql", "path": f"sqlite:///{tmp_path}/shop.db", "table": table, "key": "id"}
+        for table in ("orders", "returns")
+    )
+    begun = make_plan(parse_spec({**given, "source": orders}))
+    with pytest.raises(UnfinishedRun, match=r"what differs: source\.table"):
+        make_plan(parse_spec({**given, "source": returns}))
+    make_plan(parse_spec({**given, "source": {**orders, "range_size": 9}}))
+    assert Path(begun.run.abandoned).exists()
 
 
 def test_a_run_that_has_done_nothing_yet_and_is_at_work_is_left_alone(tmp_path: Path) -> None:
