@@ -14,6 +14,7 @@ from uuid import UUID
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State, StateDetails
 from prefect.context import FlowRunContext
+from prefect.exceptions import PrefectHTTPStatusError
 from prefect.settings import PREFECT_API_URL
 from prefect.states import Cancelling
 
@@ -235,6 +236,10 @@ def cancel_in_earnest(flow_run: str) -> None:
         run = client.read_flow_run(UUID(flow_run))
         if run.state is not None and run.state.is_cancelling():
             return
-        details = StateDetails(deployment_concurrency_lease_id=lease_on_own_place(client, run))
+        try:
+            lease = lease_on_own_place(client, run)
+        except PrefectHTTPStatusError:  # that it ends matters more than whose place it gives back
+            lease = None
+        details = StateDetails(deployment_concurrency_lease_id=lease)
         to_end: State[None] = Cancelling(state_details=details)
         client.set_flow_run_state(run.id, to_end, force=True)

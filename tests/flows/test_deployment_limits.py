@@ -8,6 +8,7 @@ from threading import Thread
 from typing import Any
 from uuid import UUID, uuid4
 
+import httpx
 import pytest
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.exceptions import PrefectHTTPStatusError
@@ -141,6 +142,24 @@ def test_a_run_is_cancelled_in_earnest_though_its_deployment_is_deleted(
     client.set_flow_run_state(run, Cancelled())
     client.delete_deployment(deployment)
     assert client.read_flow_run(run).deployment_id == deployment
+    assert is_to_end(str(run), is_here=True, has_worker=False)
+    assert client.read_flow_run(run).state_name == "Cancelling"
+
+
+def test_a_run_is_cancelled_in_earnest_though_nobody_gives_a_lease(
+    numbers: Path, client: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would go on and publish."""
+
+    def refused(*args: Any, **kwargs: Any) -> Any:
+        request = httpx.Request("POST", "http://127.0.0.1/leases")
+        response = httpx.Response(500, request=request)
+        raise PrefectHTTPStatusError("no lease", request=request, response=response)
+
+    run, _ = placed_run(client, {"spec": spec_of(numbers).as_json()})
+    client.set_flow_run_state(run, Running())
+    client.set_flow_run_state(run, Cancelled())
+    monkeypatch.setattr(SyncPrefectClient, "increment_concurrency_slots_with_lease", refused)
     assert is_to_end(str(run), is_here=True, has_worker=False)
     assert client.read_flow_run(run).state_name == "Cancelling"
 
