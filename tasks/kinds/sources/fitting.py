@@ -92,35 +92,66 @@ def see_that_texts_are_utf8(column: pa.ChunkedArray, name: str) -> None:
 def misfits(schema: pa.Schema, rows: pa.Table, way_out: str = ONE_TYPE) -> dict[int, Fit]:
     """Rows that `fitted` refuses, by their places, and what of it does.
 
-    Looked for column by column: to make rows of many columns again and again takes long.
+    Looked for column by column: to make rows of many columns again and again takes long. So does
+    looking again for those that are known, where they do not fit in many columns.
     """
     found: dict[int, Fit] = {}
+    left = np.arange(len(rows))
     for each in schema:
+        if not len(left):
+            break
         if rows.schema.get_all_field_indices(each.name):
             fit = partial(fitted, pa.schema([each]), way_out=way_out)
-            search(rows.select([each.name]), fit, 0, found)
+            column = rows.select([each.name])
+            places = [*search(column.take(left) if found else column, fit)]
+            found |= dict.fromkeys(left[places].tolist(), fit)
+            left = np.delete(left, places)
     return found
 
 
-def search(rows: pa.Table, fit: Fit, start: int, found: dict[int, Fit]) -> None:
+def alone(fit: Fit, rows: pa.Table) -> pa.Table:
+    """What `fit` makes of rows, whatever others have that lie in the same arrays.
+
+    Arrow casts and validates lists with all values of their array, and so refuses a slice for what
+    lies before or behind it.
+
+    Raises:
+        ValueError: a value does not fit, or one of the other `REFUSALS`.
+    """
+    try:
+        return fit(rows)
+    except REFUSALS:
+        if not any(map(may_hold_others, rows.schema.types)):
+            raise
+        return fit(rows.take(np.arange(len(rows))))
+
+
+def may_hold_others(kind: pa.DataType) -> bool:
+    """Whether a slice of an array holds values of rows that are not in it."""
+    return bool(pa.types.is_nested(kind)) or isinstance(kind, pa.BaseExtensionType)
+
+
+def search(rows: pa.Table, fit: Fit, start: int = 0) -> Iterator[int]:
     """Halve rows that do not fit until each of those is alone.
 
     Args:
         rows: to be looked at.
         fit: raises an error where one does not fit.
         start: which place the first one has.
-        found: rows that do not fit, by their places; what is known of one stays.
+
+    Yields:
+        The places of rows that do not fit.
     """
     try:
-        fit(rows)
+        alone(fit, rows)
         return
     except REFUSALS:
         half = len(rows) // 2
     if half:
-        search(rows.slice(0, half), fit, start, found)
-        search(rows.slice(half), fit, start + half, found)
+        yield from search(rows.slice(0, half), fit, start)
+        yield from search(rows.slice(half), fit, start + half)
     else:
-        found.setdefault(start, fit)
+        yield start
 
 
 def conformed(rows: pa.Table, fit: Fit, suspects: Suspects | None = None) -> Iterator[Read]:
@@ -135,24 +166,25 @@ def conformed(rows: pa.Table, fit: Fit, suspects: Suspects | None = None) -> Ite
         yield from halves(rows, fit, suspects)
         return
     try:
-        table = fit(rows)
+        table = alone(fit, rows)
     except REFUSALS as error:
         if len(rows) == 1:
             yield BadRow(error, readable(rows))
         elif suspects is None:
             yield from halves(rows, fit)
         else:
-            yield from around(suspects(rows), rows, fit)
+            yield from around(suspects, rows, fit)
         return
     if len(table):
         yield table
 
 
-def around(bad: dict[int, Fit], rows: pa.Table, fit: Fit) -> Iterator[Read]:
-    """What `fit` makes of rows without some, and these, bad, in their places."""
+def around(suspects: Suspects, rows: pa.Table, fit: Fit) -> Iterator[Read]:
+    """What `fit` makes of rows without those that do not fit, and these, bad, in their places."""
     are_good = np.ones(len(rows), dtype=bool)
-    are_good[[*bad]] = False
     try:
+        bad = suspects(rows)
+        are_good[[*bad]] = False
         table, used = fit(rows.filter(pa.array(are_good))), 0
     except REFUSALS:  # of types that Arrow takes nothing from
         yield from halves(rows, fit)

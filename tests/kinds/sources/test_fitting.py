@@ -1,12 +1,15 @@
 """Rows of other types: each that does not fit is bad as if it were alone, found by its column."""
 
 from functools import partial
-from unittest.mock import Mock
+from typing import Any
+from unittest.mock import Mock, patch
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasks.kinds.sources import fitting
 from tasks.kinds.sources.fitting import conformed, fitted, misfits
 from tasks.kinds.sources.source import BadRow, Read
 
@@ -42,7 +45,7 @@ def test_rows_that_do_not_fit_are_judged_as_if_each_were_alone(
         }
     )
     fit, suspects = partial(fitted, SCHEMA), partial(misfits, SCHEMA)
-    alone = [each for at in range(len(table)) for each in conformed(table.slice(at, 1), fit)]
+    alone = [each for at in range(len(table)) for each in conformed(table.take([at]), fit)]
     together = [*conformed(table, fit, suspects)]
     assert [*map(type, together)].count(BadRow) == [*map(type, alone)].count(BadRow)
     found, expected = (
@@ -58,3 +61,43 @@ def test_rows_of_many_columns_are_fitted_twice_however_many_are_bad() -> None:
     found = [*conformed(table, fit, partial(misfits, schema))]
     assert sum(isinstance(each, BadRow) for each in found) == 50
     assert fit.call_count == 2
+
+
+def test_rows_that_do_not_fit_in_many_columns_are_looked_for_in_one() -> None:
+    """Each of 1,000 columns was searched for all rows of a file of other types."""
+    schema = pa.schema([(f"c{at}", pa.int64()) for at in range(20)])
+    table = pa.table({each.name: [0.5] * 99 + [1.0] for each in schema})
+    with patch.object(fitting, "cast", side_effect=fitting.cast) as cast:
+        found = misfits(schema, table)
+    assert [*found] == [*range(99)]
+    assert cast.call_count < 250
+
+
+@pytest.mark.parametrize("at", [0, 3, 7])
+@pytest.mark.parametrize("by_column", [False, True])
+@pytest.mark.parametrize(
+    ("has", "wants", "good", "bad"),
+    [
+        (pa.list_(pa.int64()), pa.list_(pa.int8()), [1], [300]),
+        (pa.list_(pa.int64(), 2), pa.list_(pa.int8(), 2), [1, 2], [1, 300]),
+        (pa.map_(pa.string(), pa.int64()), pa.map_(pa.string(), pa.int8()), {"a": 1}, {"a": 300}),
+        (pa.list_(pa.binary()), pa.list_(pa.string()), [b"x"], [b"\xff"]),
+        (pa.struct({"x": pa.list_(pa.int64())}), pa.struct({"x": pa.list_(pa.int8())}), {"x": [1]},
+         {"x": [300]}),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_in_a_list_is_wrong_with_no_other_row(
+    has: pa.DataType, wants: pa.DataType, good: Any, bad: Any, at: int, by_column: bool
+) -> None:
+    """Arrow looks at the values of all rows of an array, whichever of them it is to cast."""
+    values = [bad if each == at else good for each in range(8)]
+    schema = pa.schema([("a", wants)])
+    suspects = partial(misfits, schema) if by_column else None
+    found = conformed(pa.table({"a": pa.array(values, has)}), partial(fitted, schema), suspects)
+    assert [is_bad for each in found for is_bad in are_bad(each)] == [
+        each == at for each in range(8)
+    ]
+
+
+def are_bad(read: Read) -> list[bool]:
+    return [True] if isinstance(read, BadRow) else [False] * len(read)
