@@ -187,7 +187,8 @@ class Parser:
         try:
             found = self.decoder.decode(line.decode())
         except json.JSONDecodeError as error:
-            return None if b"Inf" in line else error  # which Arrow takes, as it does Infinity
+            # Arrow takes Inf, and -NaN, beside what Python takes.
+            return None if b"Inf" in line or b"-NaN" in line else error
         except UnicodeDecodeError as error:
             return error
         except RecursionError:

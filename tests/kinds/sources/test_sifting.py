@@ -49,6 +49,7 @@ ODD_LINES = [
     b'{"k":Inf}', b'{"a":"\xff"}', b'{"a":"\\ud800"}', b'{"a":"x\x00"}', b'{"b":1}\x00}',
     b'{"c":-0}', b'{"b":01}', b'{"k":' + b"[" * 3_000 + b"]" * 3_000 + b"}", b"{}", b" ", b"\r",
     b'\xef\xbb\xbf{"b":1}', b'{"b":' + b"9" * 5_000 + b"}", b'{"b": 1}  ', b'{"b":1.0}',
+    b'{"d":-NaN}', b'{"k":[-NaN]}',
 ]  # fmt: skip
 
 
@@ -73,6 +74,7 @@ def json_line(draw: st.DrawFn) -> bytes:
     return draw(st.sampled_from([line, line, line[:at], line[:at] + b"\x00\xff," + line[at:]]))
 
 
+@example([b'{"d":-NaN}', b"{"], False)
 @given(
     st.lists(
         st.just(json.dumps(FITTING).encode()) | st.sampled_from(ODD_LINES) | json_line(),
