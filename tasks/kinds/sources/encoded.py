@@ -48,5 +48,6 @@ def as_utf8(found: Iterator[bytes], encoding: str) -> Iterator[bytes]:
     except UnicodeError as error:
         problem = f"the file is not {encoding}, as source.encoding says"
         if "BOM" in str(error):
-            problem += f": it lacks the mark that says which; say {encoding}-le or {encoding}-be"
+            known = codecs.lookup(encoding).name
+            problem += f": it lacks the mark that says which; say {known}-le or {known}-be"
         raise DamagedFile(problem) from error

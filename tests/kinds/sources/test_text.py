@@ -134,14 +134,16 @@ def test_a_file_in_another_encoding_is_one_bad_row(
     assert "convert it to UTF-8" in str(bad.error)
 
 
-@pytest.mark.parametrize("end", ["le", "be"])
-def test_utf_16_that_does_not_say_so_is_one_bad_row_that_names_it(tmp_path: Path, end: str) -> None:
+@pytest.mark.parametrize(("end", "written"), [("le", "utf-16"), ("be", "UTF16")])
+def test_utf_16_that_does_not_say_so_is_one_bad_row_that_names_it(
+    tmp_path: Path, end: str, written: str
+) -> None:
     """Its lines would be rows with a NUL behind each letter."""
     content = "id,name\r\n1,x\r\n".encode(f"utf-16-{end}")
     [bad] = texts(tmp_path, content)
     assert f"say source.encoding: utf-16-{end}, " in str(bad.error)
     assert texts(tmp_path, content, encoding=f"utf-16-{end}") == ["id,name", "1,x"]
-    [bad] = texts(tmp_path, content, encoding="utf-16")
+    [bad] = texts(tmp_path, content, encoding=written)
     assert str(bad.error).endswith(
         ": it lacks the mark that says which; say utf-16-le or utf-16-be"
     )
