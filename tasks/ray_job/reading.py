@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.kinds.sources.source import BYTES_PER_READ, BadRow, Read
+from tasks.kinds.sources.text import BadLine
 from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd
-from tasks.protocol.ids import row_id, shard_of
+from tasks.protocol.ids import Ids, row_id, row_of, shard_of
 from tasks.protocol.plan_file import Shard
 from tasks.ray_job.counts import CpuClock, Report, Reporter, report_of
 from tasks.ray_job.job import Job
@@ -128,6 +129,8 @@ def add(pending: Pending, todo: Todo, read: Read, row: int) -> int:
         return 0
     ids = np.arange(row_id(shard.number, row), row_id(shard.number, row + count - 1) + 1)
     if isinstance(read, BadRow):
+        if read.is_rest and todo.wanted is not None:
+            return add_rest(pending, todo, todo.wanted, read, row)
         if todo.takes(ids)[0]:
             pending.rejected.append(unreadable(shard, int(ids[0]), row, read))
         return row + 1
@@ -139,6 +142,19 @@ def add(pending: Pending, todo: Todo, read: Read, row: int) -> int:
         pending.rows += len(table)
         pending.size += table.nbytes
     return row + count
+
+
+def add_rest(pending: Pending, todo: Todo, wanted: Ids, read: BadRow, row: int) -> int:
+    """Set each row aside that a redrive wants of the rest of a file; return what `add` does.
+
+    They were set aside one by one, as by a version that did not know yet that the file is damaged:
+    a row for all of them would leave the others without a record, and the redrive without an end.
+    """
+    shard = todo.shard
+    alone = replace(read, error=BadLine(str(read.error)), is_rest=False)
+    for id_ in wanted[(wanted >= row_id(shard.number, row)) & todo.takes(wanted)].tolist():
+        pending.rejected.append(unreadable(shard, id_, int(row_of(id_)), alone))
+    return max(row, *row_of(wanted).tolist()) + 1
 
 
 def split(pending: Pending, limit: int) -> tuple[Pending, Pending]:
