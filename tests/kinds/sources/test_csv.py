@@ -538,6 +538,14 @@ def test_a_header_that_comes_again_is_no_row_and_no_word_among_numbers(
     assert [row["a"] for row in one] == [value.decode(), "a"]  # which may be a value
 
 
+@pytest.mark.parametrize("last", [b"7,8", b"7,x"])
+def test_numbers_that_are_a_header_too_are_a_row(tmp_path: Path, last: bytes) -> None:
+    """As of an edge, in a file that pandas wrote of columns without names."""
+    _, edge, _ = rows = parsed(tmp_path, b"\n".join([b"0,1", b"1,2", b"0,1", last]))
+    values = (0, 1) if last == b"7,8" else (0, "1")
+    assert edge == dict(zip(["0", "1"], values, strict=True)), rows
+
+
 def grown(source: CsvSource, *needed: str) -> dict[str, Any]:
     return dict(json.loads(json.dumps(source.pin_for_growth(*list_inputs(source), needed))))
 

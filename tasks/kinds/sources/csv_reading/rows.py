@@ -13,6 +13,7 @@ from pyarrow import compute
 
 from tasks.counted import counted
 from tasks.kinds.column_types import LATER_VALUE, NO_VALUE, is_text
+from tasks.kinds.sources.csv_reading import inferring
 from tasks.kinds.sources.csv_reading.dialect import Dialect, escaped_quotes
 from tasks.kinds.sources.csv_reading.records import Block
 from tasks.kinds.sources.csv_reading.unusual import DAY, TIME, refusal, unusual
@@ -44,6 +45,7 @@ ESCAPED = (
     "does by its option escape"
 )
 NUL = "the row has a NUL byte"
+NUMBER = re.compile(inferring.NUMBER)
 AGAIN = "it is the header again, as where files were joined"
 Ragged: TypeAlias = Callable[[pc.InvalidRow], str]
 """Says what becomes of a record with more values than there are columns, or fewer."""
@@ -99,8 +101,10 @@ class Parser:
         self.header = header
         self.schema = schema
         self.headers: set[bytes] = set()
-        """Records that name the columns again; of one column its name may be a value."""
-        if isinstance(header_record, bytes) and len(header) > 1:
+        """Records that name the columns again."""
+        # One column's name may be a value, and so may numbers, which pandas names columns by.
+        may_be_row = len(header) == 1 or all(NUMBER.match(name) for name in header)
+        if isinstance(header_record, bytes) and not may_be_row:
             self.headers = {header_record, BOM + header_record}
         self.parsing = partial(
             pc.ParseOptions,
