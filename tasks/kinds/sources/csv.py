@@ -14,7 +14,7 @@ from tasks.kinds.sources.csv_reading.dialect import ColumnTwice
 from tasks.kinds.sources.csv_reading.files import BYTES_TO_INFER, CsvFiles
 from tasks.kinds.sources.csv_reading.header import refuse_others, without_header
 from tasks.kinds.sources.csv_reading.later_files import grown, with_later_values
-from tasks.kinds.sources.csv_reading.rows import Parser
+from tasks.kinds.sources.csv_reading.rows import Parser, may_be_row
 from tasks.kinds.sources.files_to_ask import GROWS, spread
 from tasks.kinds.sources.given_types import CsvType, refuse_unread, take_for_later, with_given
 from tasks.kinds.sources.other_columns import tell_of_other_columns
@@ -168,6 +168,7 @@ class CsvSource(CsvFiles):
             first = next(records, None)
             if first is None:
                 return
+            names = self.column_names or []
             if self.column_names is None:
                 try:
                     names = self.dialect.header(first)
@@ -179,11 +180,11 @@ class CsvSource(CsvFiles):
                 except ValueError as error:
                     yield from without_header(first, records, error)
                     return
-            elif isinstance(first, bytes) and self.is_header(first):
+            elif isinstance(first, bytes) and self.is_header(first) and not may_be_row(names):
                 yield bad_row("a header, and source.column_names is for files without one", first)
             else:
                 records.put_back(first)
             told = None if self.column_names else first
-            parser = Parser(self.dialect, self.column_names or names, schema, told)
+            parser = Parser(self.dialect, names, schema, told)
             for batch in records.many_at_once():
                 yield from parser.rows(batch)

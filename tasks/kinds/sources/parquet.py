@@ -211,7 +211,7 @@ class ParquetSource(Source):
                 return
             own = settled(schema_in(file))
             schema = own if pinned is None else without(pinned, folders)
-            if not self.columns:
+            if not self.columns and not other_names(own.names, schema.names, self.columns_inside):
                 tell_of_other_columns(shard.path, own, schema)
             stop = file.num_row_groups if shard.stop is None else shard.stop
             for group in range(shard.start or 0, stop):

@@ -522,6 +522,19 @@ def test_a_header_in_a_later_file_is_no_row_where_files_have_none(tmp_path: Path
     assert bad.raw == '"a",b'
 
 
+@pytest.mark.parametrize("names", [["text"], ["0", "1"]])
+def test_a_first_row_of_a_later_file_may_have_the_names_of_columns_for_values(
+    tmp_path: Path, names: list[str]
+) -> None:
+    row = ",".join(names).encode()
+    write(tmp_path, "a.csv", b",".join([b"7"] * len(names)) + b"\n")
+    write(tmp_path, "b.csv", row + b"\n")
+    _, row_of_names = read_all(
+        CsvSource(path=str(tmp_path), column_names=names, types=dict.fromkeys(names, "string"))
+    )
+    assert row_of_names == dict(zip(names, names, strict=True))
+
+
 @pytest.mark.parametrize("mark", [b"", BOM])
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize(("value", "typed"), [(b"x", "x"), (b"7", 7)])

@@ -96,7 +96,7 @@ def test_columns_that_differ_from_the_first_files_are_told_once(
 
 @pytest.mark.parametrize("columns", [None, ["id", "x"]])
 def test_a_column_that_is_spelt_otherwise_is_not_taken_for_one_that_is_missing(
-    tmp_path: Path, columns: list[str] | None
+    tmp_path: Path, columns: list[str] | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store(tmp_path, "a.parquet", {"id": [1], "x": [0.5]})
     store(tmp_path, "b.parquet", {"ID ": [2], "x": [0.5]})
@@ -105,6 +105,7 @@ def test_a_column_that_is_spelt_otherwise_is_not_taken_for_one_that_is_missing(
     assert (first["id"], last["id"]) == (1, 3)
     said = "the file has the column 'ID ' in place of 'id': name it alike in all files, or leave "
     assert str(bad.error) == f"{said}it out of source.columns"
+    assert "b.parquet" not in capsys.readouterr().out, "null in its rows, and not read"
 
 
 def test_empty_file(tmp_path: Path) -> None:

@@ -79,6 +79,14 @@ def has_negative(column: pa.ChunkedArray) -> bool:
     return column.type == pa.int64() and (compute.min(column).as_py() or 0) < 0
 
 
+def may_be_row(header: list[str]) -> bool:
+    """Whether a row may have the names of all columns for values.
+
+    One column's name may be a value, and so may numbers, which pandas names columns by.
+    """
+    return len(header) == 1 or all(NUMBER.match(name) for name in header)
+
+
 class Parser:
     """Makes rows of the records of one file."""
 
@@ -102,9 +110,7 @@ class Parser:
         self.schema = schema
         self.headers: set[bytes] = set()
         """Records that name the columns again."""
-        # One column's name may be a value, and so may numbers, which pandas names columns by.
-        may_be_row = len(header) == 1 or all(NUMBER.match(name) for name in header)
-        if isinstance(header_record, bytes) and not may_be_row:
+        if isinstance(header_record, bytes) and not may_be_row(header):
             self.headers = {header_record, BOM + header_record}
         self.parsing = partial(
             pc.ParseOptions,
