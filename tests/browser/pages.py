@@ -64,6 +64,15 @@ class Visit:
             each.strip() for each in self.page.locator("[aria-selected=true]").all_inner_texts()
         ]
 
+    def out_of_sight(self) -> list[str]:
+        """The buttons that pick a variant and stand beyond the window's right edge."""
+        buttons = self.page.locator("button[aria-selected]")
+        found: list[str] = buttons.evaluate_all(
+            "all => all.filter(e => e.getBoundingClientRect().right > innerWidth)"
+            ".map(e => e.innerText)"
+        )
+        return found
+
     def pick(self, name: str) -> None:
         """Press a button that picks a variant."""
         button = self.page.locator("button[aria-selected]", has_text=name)

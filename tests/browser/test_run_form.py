@@ -23,10 +23,10 @@ pytestmark = [
 
 UIS = [pytest.param(DEFAULT, id="default"), pytest.param(FORMER, id="former")]
 PICKED = {
-    "classify-images": {"Image files", "Hugging Face model", "Parquet files", "A Ray cluster"},
-    "embed-texts": {"Text files, one row a line", "Parquet files", "This process"},
+    "classify-images": {"Images", "Hugging Face", "Parquet", "A Ray cluster"},
+    "embed-texts": {"Lines of text", "Parquet", "This process"},
 }
-VARIANTS = {"Image files", "Text files, one row a line", "Any files", "JSON Lines files"}
+VARIANTS = {"Images", "Lines of text", "Audio", "Video"}
 CLUSTERS = {"This process", "This machine", "A Ray cluster", "Kubernetes (KubeRay)"}
 
 
@@ -39,6 +39,7 @@ def test_a_run_started_by_a_click(stack: Stack, page: Page, tmp_path: Path, ui: 
         picked, wanted = set(visit.picked()), PICKED[deployment]
         assert wanted <= picked
         assert picked & (VARIANTS | CLUSTERS) <= wanted, "one source and one cluster"
+        assert visit.out_of_sight() == [], "titles of kinds make the form wider than the window"
     name, output = f"clicked-{uuid4().hex[:8]}", tmp_path / "out"
     try:
         start_run(visit, name, output)

@@ -53,7 +53,7 @@ class HuggingFaceModel(Model):
     checkpoint are never run.
     """
 
-    model_config = ConfigDict(title="Hugging Face model")
+    model_config = ConfigDict(title="Hugging Face")
     kind: Literal["huggingface"] = "huggingface"
     task: KnownTask = Field(
         description="What the model does. Image tasks read encoded images, speech recognition and "

@@ -17,7 +17,7 @@ from tasks.kinds.models.tensors.model import Loaded, TensorModel
 class KerasModel(TensorModel):
     """A model that Keras 3 saved as a .keras file. Python code in the file is never run."""
 
-    model_config = ConfigDict(title="Keras model")
+    model_config = ConfigDict(title="Keras")
     kind: Literal["keras"] = "keras"
     backend: Backend = Field(
         default="auto",

@@ -22,7 +22,7 @@ class OnnxModel(TensorModel):
     filled up.
     """
 
-    model_config = ConfigDict(title="ONNX model")
+    model_config = ConfigDict(title="ONNX")
     uses_threads: ClassVar[bool] = True
     own_precision: ClassVar[str | None] = f"{FILE_SAYS}; convert it, as onnxconverter-common does"
     kind: Literal["onnx"] = "onnx"

@@ -24,7 +24,7 @@ class Weights(FileModel):
 class PythonModel(Model):
     """Your own class, created once per replica and called with each batch; or a function."""
 
-    model_config = ConfigDict(title="Your own class or function", populate_by_name=True)
+    model_config = ConfigDict(title="Your own code", populate_by_name=True)
     kind: Literal["python"] = "python"
     class_: str = Field(
         alias="class",

@@ -29,7 +29,7 @@ class SklearnModel(FileModel):
     That is one value a row, or a list of numbers if the method gives several.
     """
 
-    model_config = ConfigDict(title="scikit-learn model")
+    model_config = ConfigDict(title="scikit-learn")
     kind: Literal["sklearn"] = "sklearn"
     columns: list[str] = Field(
         default=[],

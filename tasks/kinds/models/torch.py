@@ -36,7 +36,7 @@ class TorchModel(TensorModel):
     resources.dtype names another.
     """
 
-    model_config = ConfigDict(title="PyTorch model", populate_by_name=True)
+    model_config = ConfigDict(title="PyTorch", populate_by_name=True)
     uses_threads: ClassVar[bool] = True
     takes_texts: ClassVar[bool] = False
     slow_imports: ClassVar[tuple[str, ...]] = ("torch",)

@@ -37,7 +37,7 @@ class TorchvisionModel(FileModel):
     `labels` and `scores`.
     """
 
-    model_config = ConfigDict(title="torchvision model")
+    model_config = ConfigDict(title="torchvision")
     uses_threads: ClassVar[bool] = True
     slow_imports: ClassVar[tuple[str, ...]] = ("torch",)
     kind: Literal["torchvision"] = "torchvision"

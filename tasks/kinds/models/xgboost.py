@@ -38,7 +38,7 @@ class XGBoostModel(FileModel):
     That is one number a row, or a list of probabilities if there are more than two classes.
     """
 
-    model_config = ConfigDict(title="XGBoost model")
+    model_config = ConfigDict(title="XGBoost")
     uses_threads: ClassVar[bool] = True
     own_precision: ClassVar[str | None] = f"{FILE_SAYS}; leave it auto"
     kind: Literal["xgboost"] = "xgboost"

@@ -26,7 +26,7 @@ PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 class CsvSink(Sink):
     """Publishes CSV: nested values as JSON text, null as nothing, empty text as two quotes."""
 
-    model_config = ConfigDict(title="CSV files")
+    model_config = ConfigDict(title="CSV")
     kind: Literal["csv"] = "csv"
     delimiter: str = Field(
         default=",",

@@ -13,7 +13,7 @@ from tasks.kinds.tables.delta_output import DeltaOutput, delta_schema
 class DeltaSink(ParquetTableSink):
     """Publishes into a Delta table, one transaction a run; it is created if there is none."""
 
-    model_config = ConfigDict(title="Delta table")
+    model_config = ConfigDict(title="Delta")
     kind: Literal["delta"] = "delta"
 
     def as_table(self) -> DeltaOutput:

@@ -19,7 +19,7 @@ from tasks.kinds.tables.iceberg_output import IcebergOutput
 class IcebergSink(ParquetTableSink):
     """Publishes into an Iceberg table, one transaction a run; it is created if there is none."""
 
-    model_config = ConfigDict(title="Iceberg table")
+    model_config = ConfigDict(title="Iceberg")
     not_in_identity: ClassVar[frozenset[str]] = ParquetTableSink.not_in_identity | {"catalog"}
     keeps_partition_columns: ClassVar[bool] = True
     kind: Literal["iceberg"] = "iceberg"

@@ -37,7 +37,7 @@ ROWS_AT_ONCE, BYTES_AT_ONCE = 8_192, 4 << 20
 class JsonlSink(Sink):
     """Publishes JSON Lines: lists stay lists, times are ISO text, NaN and infinity are null."""
 
-    model_config = ConfigDict(title="JSON Lines files")
+    model_config = ConfigDict(title="JSON Lines")
     kind: Literal["jsonl"] = "jsonl"
 
     @property

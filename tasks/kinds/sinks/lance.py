@@ -24,7 +24,7 @@ from tasks.protocol.records import Part
 class LanceSink(TableSink):
     """Publishes into a Lance dataset, one transaction a run; it is created if there is none."""
 
-    model_config = ConfigDict(title="Lance dataset")
+    model_config = ConfigDict(title="Lance")
     kind: Literal["lance"] = "lance"
 
     @property

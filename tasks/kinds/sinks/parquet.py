@@ -22,7 +22,7 @@ BYTES_READ_AT_ONCE = 8 << 20
 class ParquetSink(Sink):
     """Publishes Parquet files."""
 
-    model_config = ConfigDict(title="Parquet files")
+    model_config = ConfigDict(title="Parquet")
     kind: Literal["parquet"] = "parquet"
     compression: Literal["zstd", "snappy", "none"] = Field(
         default="zstd", description="How column data is compressed."

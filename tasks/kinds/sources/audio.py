@@ -18,7 +18,7 @@ SUFFIXES = (".wav", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".m4a", ".aac", ".
 class AudioSource(Source):
     """Sound files, one row each: `path`, `audio`, `sampling_rate` and `seconds`."""
 
-    model_config = ConfigDict(title="Sound files")
+    model_config = ConfigDict(title="Audio")
     kind: Literal["audio"] = "audio"
     sampling_rate: int = Field(
         default=DEFAULT_RATE,

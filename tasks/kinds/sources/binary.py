@@ -19,7 +19,7 @@ SCHEMA = pa.schema(
 class BinarySource(Source):
     """Any files, one row each: `path` and `bytes`."""
 
-    model_config = ConfigDict(title="Any files")
+    model_config = ConfigDict(title="Files")
     kind: Literal["binary"] = "binary"
     endings: list[str] = Field(
         default=[],

@@ -32,7 +32,7 @@ OTHER_DELIMITERS = (";", "\t", "|")
 class CsvSource(CsvFiles):
     """Rows of CSV files."""
 
-    model_config = ConfigDict(title="CSV files")
+    model_config = ConfigDict(title="CSV")
     kind: Literal["csv"] = "csv"
     columns: list[str] | None = Field(
         default=None,

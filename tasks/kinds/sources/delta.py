@@ -17,7 +17,7 @@ from tasks.kinds.tables.delta import open_delta
 class DeltaSource(TableSource):
     """Rows of a Delta table, without those marked as deleted."""
 
-    model_config = ConfigDict(title="Delta table")
+    model_config = ConfigDict(title="Delta")
     kind: Literal["delta"] = "delta"
     version: int | None = Field(
         default=None, ge=0, description="Read this version. Empty: the newest."

@@ -33,7 +33,7 @@ class HuggingFaceDatasetSource(Source):
     stored.
     """
 
-    model_config = ConfigDict(title="Hugging Face dataset on disk")
+    model_config = ConfigDict(title="HF dataset")
     kind: Literal["huggingface_dataset"] = "huggingface_dataset"
     split_name: str | None = Field(
         default=None,

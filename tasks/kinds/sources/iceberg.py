@@ -24,7 +24,7 @@ from tasks.kinds.tables.iceberg import (
 class IcebergSource(TableSource):
     """Rows of an Iceberg table; deletes by position are applied, deletes by value refused."""
 
-    model_config = ConfigDict(title="Iceberg table")
+    model_config = ConfigDict(title="Iceberg")
     kind: Literal["iceberg"] = "iceberg"
     path: str = Field(
         title="Table",

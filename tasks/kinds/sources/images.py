@@ -23,7 +23,7 @@ SUFFIXES = (
 class ImagesSource(Source):
     """Image files, one row each: `path` and `image`."""
 
-    model_config = ConfigDict(title="Image files")
+    model_config = ConfigDict(title="Images")
     kind: Literal["images"] = "images"
     suffixes: ClassVar[tuple[str, ...]] = SUFFIXES
     one_row_per_file: ClassVar[bool] = True

@@ -62,7 +62,7 @@ CONVERT_IT = "JSON is: convert the file, as by iconv -f WINDOWS-1252 -t UTF-8"
 class JsonlSource(Source):
     """Objects of JSON Lines files."""
 
-    model_config = ConfigDict(title="JSON Lines files")
+    model_config = ConfigDict(title="JSON Lines")
     kind: Literal["jsonl"] = "jsonl"
     columns: list[str] | None = Field(
         default=None,

@@ -17,7 +17,7 @@ from tasks.kinds.tables.lance import open_lance
 class LanceSource(TableSource):
     """Rows of a Lance dataset, without those that were deleted."""
 
-    model_config = ConfigDict(title="Lance dataset")
+    model_config = ConfigDict(title="Lance")
     kind: Literal["lance"] = "lance"
     version: int | None = Field(
         default=None, ge=1, description="Read this version. Empty: the newest."

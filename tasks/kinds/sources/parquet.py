@@ -55,7 +55,7 @@ class DamagedParquet(ValueError):
 class ParquetSource(Source):
     """Tabular rows from Parquet files."""
 
-    model_config = ConfigDict(title="Parquet files")
+    model_config = ConfigDict(title="Parquet")
     kind: Literal["parquet"] = "parquet"
     columns: list[str] | None = Field(
         default=None,

@@ -56,10 +56,10 @@ class SqlSource(Source):
     excluded ones. Rows that a table hides from a role, for example by policies, count as not there.
     """
 
-    model_config = ConfigDict(title="A database")
+    model_config = ConfigDict(title="SQL")
     kind: Literal["sql"] = "sql"
     path: str = Field(
-        title="Database",
+        title="SQL",
         min_length=1,
         description="SQLAlchemy's URL, as in postgresql+psycopg://reader:${PASSWORD}@host/shop. "
         "${NAME} stands for an environment variable, here and on every node; a password is "

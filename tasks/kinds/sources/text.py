@@ -52,7 +52,7 @@ class LongLine(bytes):
 class TextSource(EncodedSource):
     """Lines of text files, as the column `text`."""
 
-    model_config = ConfigDict(title="Text files, one row a line")
+    model_config = ConfigDict(title="Lines of text")
     kind: Literal["text"] = "text"
     skip_blank: bool = Field(
         default=False, description="Leave out empty lines and lines of only spaces."

@@ -35,7 +35,7 @@ JPEG_QUALITY = 95
 class VideoSource(Source):
     """Frames of video files, one row each: `path`, `frame`, `seconds` and `image`."""
 
-    model_config = ConfigDict(title="Video files, one row a frame")
+    model_config = ConfigDict(title="Video")
     kind: Literal["video"] = "video"
     every_seconds: float | None = Field(
         default=1.0,

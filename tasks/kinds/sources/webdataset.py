@@ -32,7 +32,7 @@ SAMPLES_TO_INFER = 100
 class WebdatasetSource(Source):
     """Samples of WebDataset shards, one row each: `key`, and a column for each kind of file."""
 
-    model_config = ConfigDict(title="WebDataset shards")
+    model_config = ConfigDict(title="WebDataset")
     kind: Literal["webdataset"] = "webdataset"
     columns: list[str] | None = Field(
         default=None,

@@ -23,7 +23,7 @@ NO_KERNEL = re.compile(r"Function '(\w+)' has no kernel matching input types \((
 class FilterStep(Step):
     """Keeps rows for which an expression is true; null counts as false."""
 
-    model_config = ConfigDict(title="Filter rows")
+    model_config = ConfigDict(title="Filter")
     kind: Literal["filter"] = "filter"
     expression: str = Field(
         min_length=1,

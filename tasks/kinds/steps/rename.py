@@ -15,7 +15,7 @@ from tasks.protocol.batch import RESERVED
 class RenameStep(Step):
     """Renames columns; the others stay as they are."""
 
-    model_config = ConfigDict(title="Rename columns")
+    model_config = ConfigDict(title="Rename")
     kind: Literal["rename"] = "rename"
     columns: dict[str, str] = Field(min_length=1, description="New names by old names.")
 

@@ -15,7 +15,7 @@ from tasks.protocol.batch import ROW
 class SelectStep(Step):
     """Keeps the named columns and drops the others, or the other way round."""
 
-    model_config = ConfigDict(title="Select columns")
+    model_config = ConfigDict(title="Select")
     kind: Literal["select"] = "select"
     columns: list[str] = Field(description="Columns to keep, in this order.", min_length=1)
     drop: bool = Field(

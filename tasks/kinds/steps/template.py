@@ -33,7 +33,7 @@ class TemplateStep(Step):
     A row in which one of them is empty (null, NaN) is set aside, unless `empty` says what to write.
     """
 
-    model_config = ConfigDict(title="Text from a template")
+    model_config = ConfigDict(title="Template")
     kind: Literal["template"] = "template"
     template: str = Field(
         min_length=1,
