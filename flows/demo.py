@@ -9,10 +9,6 @@ from flows.demo_data import DemoData, prepare_digits
 from flows.flow_commands import run_flow
 from flows.printed_report import print_report
 from tasks.errors import InvalidSpec
-from tasks.ledgers import ledger_of
-from tasks.protocol.ledger import Snapshot
-from tasks.ray_job.job import output_of
-from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import load_spec
 
 
@@ -32,8 +28,7 @@ def run_demo(folder: Path, as_json: bool) -> None:
     files = f"{data.num_held_out} images it has never seen and {data.num_broken} broken files"
     console.print(f"[bold]running[/] the flow over {files}")
     spec = load_spec(data.spec)
-    report = run_flow(spec)
-    figures = {**report, "set_aside": set_aside(spec)}
+    figures = run_flow(spec)
     tell(data, figures)
     if as_json:
         print_json(figures)
@@ -42,9 +37,6 @@ def run_demo(folder: Path, as_json: bool) -> None:
 def tell(data: DemoData, figures: dict[str, Any]) -> None:
     """The demo's last page."""
     print_report(results, figures)
-    for row in figures["set_aside"]:
-        line = f"  set aside: {row['source']}: {row['error_message']}"
-        results.print(escape(line), soft_wrap=True, highlight=False)
     if figures["accuracy"] is not None:
         share = f"{figures['accuracy']:.1%}"
         results.print(f"[bold]accuracy[/] on images the model has never seen: {share}")
@@ -55,18 +47,3 @@ def tell(data: DemoData, figures: dict[str, Any]) -> None:
         f"  {escape(str(data.held_out))}",
         soft_wrap=True,
     )
-
-
-def set_aside(spec: BatchInferenceSpec) -> list[dict[str, Any]]:
-    """The rows in quarantine, with their reasons."""
-    from tasks.ray_job.writing import QUARANTINE
-
-    storage, output = output_of(spec)
-    files = published(spec).quarantine.values()
-    tables = [QUARANTINE.decode(storage.read(file.target(output))) for file in files]
-    return [row for table in tables for row in table.to_pylist()]
-
-
-def published(spec: BatchInferenceSpec) -> Snapshot:
-    """What the ledger says is published."""
-    return ledger_of(spec).look()
