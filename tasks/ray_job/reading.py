@@ -20,7 +20,7 @@ from tasks.ray_job.read_materialized import read_materialized
 from tasks.ray_job.stage_error import message_of
 
 REJECTED_AT_ONCE = 2_048
-"""Rows set aside that wait for others: to say why takes about a millisecond each, and the budget
+"""Rows set aside that wait for others: to say why may take a millisecond each, and the budget
 for them counts what was handed on. A batch of numbers may have a million rows."""
 SMALL_ROW = 4_096
 """Bytes. Columns of many pieces take longer wherever rows are filtered or taken: those of small
