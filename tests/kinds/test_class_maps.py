@@ -7,25 +7,30 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from PIL import Image
 
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.vision import class_maps
 from tasks.kinds.models.vision.beside_gpu import AHEAD, BesideGpu
-from tasks.kinds.models.vision.class_maps import Segmented, class_map, classes_that_may_win
+from tasks.kinds.models.vision.class_maps import (
+    ROUNDING,
+    Segmented,
+    class_map,
+    classes_that_may_win,
+)
 from tasks.kinds.models.vision.grey_png import grey_png
 
 SIDE, SEED = st.integers(1, 40), st.integers(0, 999)
 
 
 def at_once(scores: Any, size: tuple[int, int]) -> np.ndarray:
-    """The way it is usually done."""
+    """Scores of all classes at each pixel, the way it is usually done."""
     from torch.nn.functional import interpolate
 
     stretched = interpolate(scores[None], size=size, mode="bilinear", align_corners=False)
-    return np.asarray(stretched[0].argmax(dim=0).numpy())
+    return np.asarray(stretched[0].numpy())
 
 
 def scores_of(seed: int, *shape: int) -> Any:
@@ -37,6 +42,7 @@ def scores_of(seed: int, *shape: int) -> Any:
 
 
 @given(st.integers(1, 12), SIDE, SIDE, SIDE, SIDE, SEED)
+@example(8, 8, 39, 9, 12, 9)  # two classes are equal but for rounding
 def test_parts_make_the_same_map(
     classes: int, high: int, wide: int, height: int, width: int, seed: int
 ) -> None:
@@ -47,8 +53,17 @@ def test_parts_make_the_same_map(
         patch.setattr(class_maps, "ROOM_ON_CPU", 2 * 4 * height * width)
         found = class_map(scores, (height, width))
     assert found.dtype == np.uint8
-    assert (found == wanted).all()
-    assert {*np.unique(wanted).tolist()} <= {*classes_that_may_win(scores).tolist()}
+    nearly = wanted.max(axis=0) - ROUNDING * np.abs(wanted).max()
+    scores_found = np.take_along_axis(wanted, found[None].astype(np.intp), axis=0)[0]
+    assert (scores_found >= nearly).all()
+    assert {*np.unique(wanted.argmax(axis=0)).tolist()} <= {*classes_that_may_win(scores).tolist()}
+
+
+def test_of_equal_classes_the_first_is_taken_whatever_part_they_are_in() -> None:
+    scores = scores_of(1, 1, 5, 7).repeat(6, 1, 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(class_maps, "ROOM_ON_CPU", 2 * 4 * 5 * 7)
+        assert not class_map(scores, (5, 7)).any()
 
 
 def test_what_is_nowhere_the_likeliest_is_not_stretched() -> None:
@@ -61,7 +76,7 @@ def test_a_class_may_win_between_places_where_others_do() -> None:
     import torch
 
     scores = torch.tensor([[[4.0, 0.0]], [[0.0, 4.0]], [[3.0, 3.0]]]).repeat(1, 2, 1)
-    assert (class_map(scores, (2, 9))[0] == at_once(scores, (2, 9))[0]).all()
+    assert (class_map(scores, (2, 9))[0] == at_once(scores, (2, 9)).argmax(axis=0)[0]).all()
     assert {*class_map(scores, (2, 9)).ravel()} == {0, 1, 2}
 
 

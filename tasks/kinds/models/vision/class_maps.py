@@ -22,7 +22,9 @@ def class_map(scores: Any, size: tuple[int, int]) -> Numbers:
     """The likeliest class of each pixel; of equal ones the first.
 
     As where all scores are stretched to the image's size, and the largest is looked for then: but
-    of some classes at a time, and not of those that are nowhere the likeliest.
+    of some classes at a time, and not of those that are nowhere the likeliest. PyTorch rounds a
+    score otherwise where it stretches fewer of them: of two classes that differ by no more than
+    that, either may be taken.
 
     Args:
         scores: (classes, height, width) of float32, on any device.
