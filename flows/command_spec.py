@@ -8,9 +8,9 @@ from pathlib import Path
 from flows.console import say
 from tasks.errors import InvalidSpec
 from tasks.kinds.mistaken_paths import is_as_written
+from tasks.outputs import output_of
 from tasks.own_process import GONE
 from tasks.planning.preflight import check_spec
-from tasks.ray_job.job import output_of
 from tasks.scheduled import at_time, is_scheduled, parse_time
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import load_spec

@@ -13,11 +13,11 @@ from tasks.errors import BatchInferenceError
 from tasks.first_rows import first_rows
 from tasks.kinds.clusters import KubeRayCluster, RayJobsCluster
 from tasks.ledgers import ledger_of
+from tasks.outputs import output_of
 from tasks.plan import make_plan
 from tasks.planning.preflight import CHECKS, Check
 from tasks.planning.unfinished import UnfinishedRuns
 from tasks.protocol.ledger import Snapshot
-from tasks.ray_job.job import output_of
 from tasks.rehearsal import rehearse
 from tasks.reporting.addresses import named_on
 from tasks.run_options import RunOptions

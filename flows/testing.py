@@ -20,8 +20,8 @@ from tasks.fake_model import faked
 from tasks.kinds.placeholders import TOKEN
 from tasks.kinds.sinks import CsvSink, JsonlSink, ParquetSink, Sink
 from tasks.kinds.sources import AnySource, CsvSource
+from tasks.outputs import output_of
 from tasks.published import published_rows, rows_set_aside
-from tasks.ray_job.job import output_of
 from tasks.scheduled import at_time
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import complete_spec, load_spec

@@ -5,11 +5,11 @@ from itertools import chain
 
 from tasks.lease import holder_of
 from tasks.ledgers import ledger_of
+from tasks.outputs import output_of
 from tasks.planning.output_as_found import refuse_older, refuse_unknown
 from tasks.protocol.cleanup import Folders, Orphan
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.local_files import is_half_written
-from tasks.ray_job.job import output_of
 from tasks.run_folder import read_header
 from tasks.spec import BatchInferenceSpec
 

@@ -1,7 +1,7 @@
 """The ledgers of outputs."""
 
+from tasks.outputs import output_of
 from tasks.protocol.delta_ledger import DeltaLedger
-from tasks.ray_job.job import output_of
 from tasks.spec import BatchInferenceSpec
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from tasks.errors import StageFailed
 from tasks.kinds.sinks import ParquetSink
+from tasks.outputs import output_of, place_of_materialized
 from tasks.plan import PlannedRun
 from tasks.planning.config import digest
 from tasks.protocol.acceptance import Gap
@@ -31,7 +32,6 @@ from tasks.protocol.plan_file import (
 )
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.counts import BEFORE_CUT
-from tasks.ray_job.job import output_of, place_of_materialized
 from tasks.record_coverage import accepted_in, rows_settled
 from tasks.resources import Resources
 from tasks.run_folder import run_id_of, save_and_reload, save_header

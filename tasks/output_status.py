@@ -9,6 +9,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.placeholders import is_timed
 from tasks.kinds.sources.listing import leads_to, list_inputs
 from tasks.ledgers import ledger_of
+from tasks.outputs import output_of
 from tasks.periods import Portion
 from tasks.planning.config import config_digests, other_config
 from tasks.planning.equal_configs import equals_of
@@ -19,7 +20,6 @@ from tasks.planning.unfinished import UnfinishedRuns
 from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.storage import FsspecStorage
-from tasks.ray_job.job import output_of
 from tasks.scheduled import at_time
 from tasks.spec import BatchInferenceSpec
 from tasks.timeouts import at_output

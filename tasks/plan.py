@@ -9,6 +9,7 @@ from tasks.errors import OutputHeld
 from tasks.kinds.models import Model
 from tasks.lease import hold
 from tasks.ledgers import ledger_of
+from tasks.outputs import AtOutput, name_of_run, output_of
 from tasks.planning.call import Call
 from tasks.planning.notes import notes_of
 from tasks.planning.output_as_found import refuse_unknown
@@ -21,7 +22,6 @@ from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan, load_plan
 from tasks.ray_job.counts import AFTER_CUT, STAGES
-from tasks.ray_job.job import AtOutput, name_of_run, output_of
 from tasks.record_coverage import accepted_in, rows_settled
 from tasks.run_folder import run_id_of
 from tasks.run_options import RunOptions

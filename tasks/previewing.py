@@ -9,6 +9,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.clusters import InlineCluster
 from tasks.kinds.gates.rows import RowsGate
 from tasks.ledgers import ledger_of
+from tasks.outputs import output_of
 from tasks.own_process import lacking_here
 from tasks.plan import PlannedRun
 from tasks.planning.baselines import last_runs
@@ -16,7 +17,6 @@ from tasks.planning.preflight import check_spec
 from tasks.publishing.judging import judge, line_of, rows_judged, staged_files
 from tasks.publishing.output_rows import OutputReader
 from tasks.publishing.rejections import excess, hint_of, load_rejections
-from tasks.ray_job.job import output_of
 from tasks.ray_job.output_schema import pinned
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec, ErrorBudget

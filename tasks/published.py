@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from tasks.ledgers import ledger_of
+from tasks.outputs import output_of
 from tasks.protocol.asked_at_once import fetched
 from tasks.publishing.output_rows import OutputFile, OutputReader
-from tasks.ray_job.job import output_of
 from tasks.ray_job.writing import QUARANTINE
 from tasks.run_folder import published_schema
 from tasks.spec import BatchInferenceSpec

@@ -12,13 +12,14 @@ from tasks.clusters.stopping import stop_job
 from tasks.errors import BatchInferenceError, InvalidSpec
 from tasks.lease import Holder, holder_of, is_held_for
 from tasks.ledgers import ledger_of
+from tasks.outputs import first_job_of, output_of
 from tasks.planning.unfinished import jobs_left, tell
 from tasks.protocol.asked_at_once import asked_at_once
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.read_back import read_note
 from tasks.ray_job.counts import BEFORE_CUT
 from tasks.ray_job.follower_heartbeat import has_result
-from tasks.ray_job.job import Job, first_job_of, output_of
+from tasks.ray_job.job import Job
 from tasks.run import attempts_in, last_job, number_of
 from tasks.spec import BatchInferenceSpec
 

@@ -18,6 +18,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.sinks.delta import DeltaSink
 from tasks.lease import Holder, save_holder
 from tasks.ledgers import ledger_of
+from tasks.outputs import output_of
 from tasks.protocol.cleanup import OLD_SECONDS
 from tasks.protocol.ids import IdRuns
 from tasks.protocol.layout import RunFolder
@@ -25,7 +26,6 @@ from tasks.protocol.ledger import Entry
 from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.local_files import temporary_path
 from tasks.protocol.records import Record, StagedFile, to_json
-from tasks.ray_job.job import output_of
 from tasks.spec import BatchInferenceSpec
 from tests.noted_calls import noted_calls
 from tests.protocol.test_ledger_contract import entry

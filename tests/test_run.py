@@ -14,9 +14,10 @@ from tasks.clusters.driver import log_file
 from tasks.clusters.ray_jobs import RayJobs
 from tasks.errors import InvalidSpec, RunStopped, Unreachable
 from tasks.kinds.clusters import AnyCluster, InlineCluster, RayJobsCluster
+from tasks.outputs import name_of_run
 from tasks.plan import make_plan
 from tasks.protocol.storage import FsspecStorage
-from tasks.ray_job.job import Job, load_job, name_of_run
+from tasks.ray_job.job import Job, load_job
 from tasks.resources import Resources
 from tasks.run_options import RunOptions
 from tasks.spec import Timeouts

@@ -15,13 +15,14 @@ from tasks.clusters import stopping
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.lease import Holder, save_holder
 from tasks.materializing_run import plan_materializing_run
+from tasks.outputs import output_of
 from tasks.plan import make_plan
 from tasks.planning.unfinished import give_up
 from tasks.protocol.delta_ledger import DeltaLedger
 from tasks.publish import publish_planned
 from tasks.ray_job import follower_heartbeat
 from tasks.ray_job.counts import AFTER_CUT
-from tasks.ray_job.job import Job, output_of
+from tasks.ray_job.job import Job
 from tasks.run import left_to_do, new_job, next_attempt
 from tasks.run_options import RunOptions
 from tasks.running_jobs import (

@@ -5,8 +5,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tasks.outputs import place_of_materialized
 from tasks.protocol.layout import OutputFolder
-from tasks.ray_job.job import Job, place_of_materialized
+from tasks.ray_job.job import Job
 
 STATE = ".state"
 NOT_SHIPPED = [

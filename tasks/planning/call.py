@@ -6,6 +6,7 @@ from functools import cached_property
 
 from tasks.lease import hold, holder_of
 from tasks.ledgers import ledger_of
+from tasks.outputs import AtOutput
 from tasks.planning.baselines import last_runs
 from tasks.planning.config import (
     config_digests,
@@ -30,7 +31,6 @@ from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan
 from tasks.protocol.table import refuse_moved
-from tasks.ray_job.job import AtOutput
 from tasks.run_folder import (
     check_schema,
     pin_schema,

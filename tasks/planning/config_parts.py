@@ -8,10 +8,10 @@ from pydantic import ValidationError
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import Model
 from tasks.kinds.secret_names import shown_at
+from tasks.outputs import output_of
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.plan_file import load_plan
 from tasks.protocol.storage import FsspecStorage
-from tasks.ray_job.job import output_of
 from tasks.run_folder import read_header
 from tasks.spec import BatchInferenceSpec
 

@@ -16,6 +16,7 @@ from tasks.kinds.sources.listing import leads_to, listing_of
 from tasks.kinds.sources.source import Source
 from tasks.kinds.sources.table_reading.carried import GONE
 from tasks.kinds.tables.iceberg import METADATA
+from tasks.outputs import output_of
 from tasks.planning.archived_inputs import archived_among, refuse_archived
 from tasks.planning.moved_inputs import (
     tell_of_changed_first_rows,
@@ -29,7 +30,6 @@ from tasks.protocol.read_back import OF_PUBLISHED
 from tasks.protocol.stat_columns import Stats
 from tasks.protocol.storage import FsspecStorage
 from tasks.protocol.texts import large
-from tasks.ray_job.job import output_of
 from tasks.run_folder import read_header
 from tasks.spec import BatchInferenceSpec
 

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
+from tasks.outputs import output_of
 from tasks.planning.archived_inputs import refuse_archived
 from tasks.planning.known_columns import refuse_unknown_columns
 from tasks.planning.reader_settings import WHICH_INPUTS
@@ -28,7 +29,6 @@ from tasks.protocol.redrive_shards import (
     runs_of,
 )
 from tasks.protocol.storage import FsspecStorage
-from tasks.ray_job.job import output_of
 from tasks.run_folder import read_header
 from tasks.spec import BatchInferenceSpec
 

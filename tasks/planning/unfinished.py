@@ -8,12 +8,13 @@ from typing import Any
 from tasks.errors import OutputHeld
 from tasks.kinds.clusters import InlineCluster
 from tasks.lease import holder_of
+from tasks.outputs import AtOutput, first_job_of, output_of
 from tasks.planning.unfinished_errors import of_another_spec, of_another_time
 from tasks.protocol.asked_at_once import asked_at_once
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import load_plan
-from tasks.ray_job.job import AtOutput, Job, first_job_of, output_of, without_result
+from tasks.ray_job.job import Job, without_result
 from tasks.record_coverage import rows_settled
 from tasks.run_folder import read_header
 from tasks.spec import BatchInferenceSpec

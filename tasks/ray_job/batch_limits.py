@@ -12,10 +12,11 @@ import psutil
 
 from tasks.kinds.models.model import BatchLimit
 from tasks.machine import GIB
+from tasks.outputs import output_of
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.read_back import read_note
 from tasks.protocol.storage import FsspecStorage, paths_in
-from tasks.ray_job.job import Job, output_of
+from tasks.ray_job.job import Job
 from tasks.spec import BatchInferenceSpec
 
 DAY_SECONDS = 24 * 3600

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from tasks.outputs import storage_of_materialized
 from tasks.protocol.batch import RowBatch
 from tasks.protocol.materialized_rows import Kept, take
 from tasks.ray_job.counts import Report, Reporter
-from tasks.ray_job.job import Job, storage_of_materialized
+from tasks.ray_job.job import Job
 from tasks.ray_job.opening import todo_lines
 from tasks.ray_job.stage_error import stage_error
 

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec
+from tasks.outputs import first_job_of
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
 from tasks.protocol.asked_at_once import asked_at_once, fetched
@@ -21,7 +22,7 @@ from tasks.protocol.rewriting import read_published
 from tasks.protocol.storage import FsspecStorage
 from tasks.publishing.rejections import Rejections, load_rejections, rows_shown
 from tasks.ray_job.counts import STAGES
-from tasks.ray_job.job import Job, first_job_of, stored_job
+from tasks.ray_job.job import Job, stored_job
 from tasks.ray_job.output_schema import pinned
 from tasks.run import attempts_in
 from tasks.spec import BatchInferenceSpec

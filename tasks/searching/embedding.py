@@ -9,12 +9,12 @@ from tasks.kinds.media import decode_media_columns
 from tasks.kinds.models import Model
 from tasks.kinds.models.model import Placement
 from tasks.machine import cores
+from tasks.outputs import output_of
 from tasks.planning.config import model_digest
 from tasks.planning.equal_configs import equals_of
 from tasks.planning.preflight import check_code, check_model
 from tasks.protocol.batch import ROW
 from tasks.protocol.ledger import Snapshot
-from tasks.ray_job.job import output_of
 from tasks.searching.published import PublishedVectors
 from tasks.searching.query import MediaQuery, Query, VectorQuery, shortened
 from tasks.searching.scoring import Vector, unit

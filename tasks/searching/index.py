@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from tasks.kinds.extras import require
 from tasks.kinds.tables.lance import open_lance
+from tasks.outputs import output_of
 from tasks.protocol.read_back import json_object, read_back
-from tasks.ray_job.job import output_of
 from tasks.searching.matrix import as_matrix
 from tasks.searching.published import PublishedVectors
 from tasks.searching.scoring import Best, Vector, score

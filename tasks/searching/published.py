@@ -13,12 +13,12 @@ from tasks.errors import BatchInferenceError, InvalidSpec, StaleLedger
 from tasks.kinds.hive import folder_names
 from tasks.ledgers import ledger_of
 from tasks.machine import cores
+from tasks.outputs import output_of
 from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.table import taken_out
 from tasks.publishing.output_rows import READERS, OutputFile, OutputReader
 from tasks.python_rows import python_rows
-from tasks.ray_job.job import output_of
 from tasks.run_folder import published_schema
 from tasks.searching.matrix import as_matrix, vector_column, width_of
 from tasks.searching.scoring import Best, Rows, Vector, score

@@ -7,11 +7,11 @@ from typing import Any
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
+from tasks.outputs import AtOutput
 from tasks.planning.config import config_digests, model_digest, other_config
 from tasks.planning.config_parts import NAMES, UNREADABLE, UNSHOWN, differing_parts
 from tasks.planning.equal_configs import equals_of, leave_word
 from tasks.protocol.ledger import Snapshot
-from tasks.ray_job.job import AtOutput
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
 from tasks.verifying.drawing import PublishedShards

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from tasks.errors import InvalidSpec, StaleLedger
 from tasks.ledgers import ledger_of
+from tasks.outputs import AtOutput, output_of
 from tasks.plan import PlannedRun, output_as_it_stands
 from tasks.planning.config import config_digests, digest
 from tasks.planning.known_types import lasting_columns
@@ -20,7 +21,6 @@ from tasks.protocol.ledger import Snapshot
 from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.plan_file import load_plan
 from tasks.publishing.output_rows import OutputReader
-from tasks.ray_job.job import AtOutput, output_of
 from tasks.run_folder import pin_schema, run_id_of, save_and_reload, save_header
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from tasks.ledgers import ledger_of
+from tasks.outputs import output_of
 from tasks.planning.config import config_digests
 from tasks.planning.preflight import check_spec
 from tasks.protocol.delta_ledger import merge_span
@@ -19,7 +20,6 @@ from tasks.protocol.ids import IdRuns, as_ids
 from tasks.protocol.ledger import Entry, Snapshot
 from tasks.protocol.ledger_lines import LINE_SCHEMA, LedgerFile
 from tasks.protocol.object_stat import Stat
-from tasks.ray_job.job import output_of
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import load_spec
 

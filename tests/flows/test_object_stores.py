@@ -16,12 +16,12 @@ import pytest
 from tasks.errors import InvalidSpec, OutputHeld, StaleLedger
 from tasks.kinds.tables.delta import open_delta
 from tasks.kinds.tables.lance import open_lance
+from tasks.outputs import output_of
 from tasks.plan import PlannedRun, make_plan
 from tasks.protocol.delta_ledger import DeltaLedger
 from tasks.protocol.ledger import Entry
 from tasks.protocol.storage import FsspecStorage, open_storage
 from tasks.publish import publish_planned
-from tasks.ray_job.job import output_of
 from tasks.run import left_to_do, next_attempt
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import spec_of

@@ -22,10 +22,10 @@ from flows.redrive import redrive
 from flows.verify import verify
 from tasks.errors import InputChanged, InvalidSpec, PredictionsDiffer, StaleLedger
 from tasks.kinds.clusters import LocalCluster
+from tasks.outputs import output_of
 from tasks.plan import make_plan
 from tasks.planning.config_parts import UNSHOWN
 from tasks.publish import publish_planned
-from tasks.ray_job.job import output_of
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
 from tasks.verifying.sample import draw_sample, trial_to_verify

@@ -10,6 +10,7 @@ import pytest
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.ledgers import ledger_of
 from tasks.output_status import look_at
+from tasks.outputs import output_of
 from tasks.periods import Portion
 from tasks.plan import make_plan
 from tasks.planning.output_as_found import refuse_unknown, state_on_another_disk
@@ -20,7 +21,6 @@ from tasks.protocol.object_stat import Stat
 from tasks.protocol.storage import FsspecStorage
 from tasks.publish import publish_planned
 from tasks.published import published_rows
-from tasks.ray_job.job import output_of
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import spec_of

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tasks.outputs import output_of
 from tasks.protocol.ids import IdRuns
 from tasks.protocol.ledger import Entry, Snapshot
 from tasks.protocol.ledger_lines import LINE_SCHEMA, LedgerFile
-from tasks.ray_job.job import output_of
 from tasks.searching.published import PublishedVectors
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
