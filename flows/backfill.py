@@ -1,4 +1,4 @@
-"""Brings outputs to what a spec would make of them today, one scheduled time after the other."""
+"""Brings outputs up to date with a spec, one scheduled time after the other."""
 
 from copy import copy
 from dataclasses import dataclass, replace
@@ -51,12 +51,12 @@ LEFT = "its process is gone; the backfill was started again, and goes on with th
 
 @dataclass(frozen=True)
 class Backfill:
-    """What all of its runs share."""
+    """What all runs of a backfill share."""
 
     spec: BatchInferenceSpec
-    """As it was written."""
+    """As it was written, with its placeholders."""
     fingerprints: dict[str, str]
-    """Of weights and code, as they were when the backfill began."""
+    """Those of weights and code when the backfill began."""
     restart: bool
     accept: bool
     verify: bool
@@ -78,30 +78,31 @@ def backfill(
     accept: bool = False,
     verify: bool = False,
 ) -> dict[str, Any]:
-    """Predict again what another model or config has made, and what is new; skip what is done.
+    """Predict again what another model or config predicted, add new inputs, skip what is done.
 
     Args:
-        spec: What to run; {scheduled:...} in its paths stands for each time of the range.
-        start: The first scheduled time of the range; empty where no path names a time.
-        end: The last scheduled time, itself included.
-        every: The step between them, as in 1d, 6h or 1w.
+        spec: What to run. {scheduled:...} in its paths stands for each time of the range in turn.
+        start: The first scheduled time of the range. Leave it empty if no path names a time.
+        end: The last scheduled time of the range, included.
+        every: The step from one scheduled time to the next, such as 1d, 6h or 1w.
         restart: Give up unfinished runs on these outputs.
-        accept: Publish what gates hold back, on your word, which is recorded.
-        verify: Of each output that another config has made, first predict some rows again, where
-            its runs go: where they come out the same, keep it, as `verify` does with `accept`.
+        accept: Publish rows although gates hold them back. Your decision is recorded.
+        verify: If another config made an output, first predict some of its rows again, on the
+            spec's cluster. If they come out the same, keep the output, as `verify` does with
+            `accept`.
 
     Returns:
-        What was done with each period, as JSON.
+        What was done for each period, as JSON.
 
     Raises:
-        BatchInferenceError: says at which period it stopped; the periods before it are done.
+        BatchInferenceError: says at which period the backfill stopped; earlier periods are done.
     """
     with heartbeats():
         check_whole_paths(spec)
         end_what_was_left()
         with staying_stopped():
             refuse_cancelled_meanwhile()
-        # Empty is a box of the form that was cleared.
+        # `every` is empty if its box in the form was cleared.
         runs = portions(spec, start, end, every or EVERY_DAY, time_to_start())
         fingerprints = patient(check)(allowing_gaps(runs[0].spec))
         done = bring_all_up(Backfill(spec, fingerprints, restart, accept, verify), runs)
@@ -110,10 +111,10 @@ def backfill(
 
 
 def end_what_was_left() -> None:
-    """Say in Prefect that the runs are over which an earlier process of this flow run had begun.
+    """Mark the runs as crashed that an earlier process of this flow run began and left.
 
-    Nobody may have, and Prefect starts a flow run once more only where its process is gone, or is
-    taken for that. Of one that lives nevertheless, what it says of its run in the end counts.
+    Perhaps nobody else has done so. Prefect starts a flow run again only if its process is gone or
+    seems to be. If that process still lives, the state that it reports at its end counts.
     """
     if flow_run.run_count < 2:
         return
@@ -122,10 +123,10 @@ def end_what_was_left() -> None:
 
 
 def bring_all_up(backfill: Backfill, runs: list[Portion]) -> list[Outcome]:
-    """Bring one output after the other up to date, and leave a table of what was done with them.
+    """Bring one output after the other up to date, and leave a table of what was done.
 
     Raises:
-        BatchInferenceError: says at which period it stopped; or no period has any input.
+        BatchInferenceError: says at which period it stopped, or that no period has any input.
     """
     done: list[Outcome] = []
     try:
@@ -144,7 +145,7 @@ def bring_up(backfill: Backfill, portion: Portion) -> Outcome:
     """Bring one output up to date.
 
     Raises:
-        BatchInferenceError: it could not be; says which period it was and how to go on.
+        BatchInferenceError: that failed; says at which period, and how to go on.
     """
     try:
         outcome = patient(look)(backfill, portion)
@@ -160,7 +161,7 @@ def bring_up(backfill: Backfill, portion: Portion) -> Outcome:
 
 
 def is_same(portion: Portion) -> bool:
-    """Whether rows of an output come out the same, so that the present config counts as its own."""
+    """Whether rows of an output come out the same; then the present config counts as its own."""
     time = portion.scheduled_time
     try:
         verify(portion.written, accept=True, scheduled_time=time, on_cluster=True)
@@ -172,7 +173,7 @@ def is_same(portion: Portion) -> bool:
 
 @task(task_run_name="look at {portion.name}", persist_result=False, retries=0)
 def look(backfill: Backfill, portion: Portion) -> Outcome:
-    """What is done with an output without a run; nothing yet where it needs one."""
+    """What is done with an output without a run; empty if it needs a run."""
     empty = gaps(portion, backfill.spec)
     outcome = Outcome(portion.name, portion.spec.sink.path, without_data=list(map(label, empty)))
     no_data = len(empty) == len(portion.times) > 0 or not has_inputs(portion.spec)
@@ -193,7 +194,7 @@ def look(backfill: Backfill, portion: Portion) -> Outcome:
 
 
 def run(backfill: Backfill, portion: Portion, outcome: Outcome) -> Outcome:
-    """Run what an output needs: all of it anew, or what is new."""
+    """Run what an output needs: every input again, or only new ones."""
     if outcome.inputs_dropped:
         said = "%s: the rows of %d inputs that are gone from the source will be gone, too"
         get_run_logger().warning(said, portion.name, outcome.inputs_dropped)
@@ -203,9 +204,9 @@ def run(backfill: Backfill, portion: Portion, outcome: Outcome) -> Outcome:
     try:
         report = flow(
             portion.written,
-            # Started again after its worker died, it goes on with what it has begun.
+            # A backfill that was started again after its worker died goes on with what it began.
             restart=backfill.restart and not has_restarted(portion, str(flow_run.id)),
-            # A run of that mode does so without a word, by which it would differ from a night's.
+            # With that mode a run replaces anyway; the option would make it differ from a night's.
             replace_output=outcome.is_outdated and backfill.spec.sink.mode != "replace",
             accept=backfill.accept,
             scheduled_time=portion.scheduled_time,
@@ -218,7 +219,7 @@ def run(backfill: Backfill, portion: Portion, outcome: Outcome) -> Outcome:
 
 
 def show(spec: BatchInferenceSpec, done: list[Outcome]) -> None:
-    """Leave a table of what was done; what ended the backfill is not hidden by trouble in here."""
+    """Leave a table of what was done; an error here must not hide what ended the backfill."""
     try:
         if done:
             show_page(artifact_key(spec.name, "backfill"), outcome_table(done))
@@ -227,7 +228,7 @@ def show(spec: BatchInferenceSpec, done: list[Outcome]) -> None:
 
 
 def refuse_nothing(spec: BatchInferenceSpec, done: list[Outcome]) -> None:
-    """Raise InputNotFound where no period had any input, unless the spec allows that."""
+    """Raise InputNotFound if no period had any input, unless the spec allows that."""
     if spec.source.on_empty == "fail" and all(each.what == "no data" for each in done):
         problem = "holds no input at any of these times; mend the path, or source.on_empty: succeed"
         raise InputNotFound.at("source.path", spec.source.path, problem)

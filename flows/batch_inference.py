@@ -34,15 +34,15 @@ from tasks.without_ray import advice_without_ray
 OURS: dict[str, Any] = {
     # The four stages, and room for plan and publish.
     "task_runner": ThreadPoolTaskRunner(max_workers=8),
-    # What is published tells what is left to do: no result of an earlier try may stand in for it.
+    # What is published says what is left to do: a stored result of an earlier try must not.
     "persist_result": False,
-    # Whatever a team has all flows do: what may pass by itself is tried again in here, and a run
-    # that somebody has stopped, or a gate holds back, would begin anew.
+    # Whatever default a team sets for all flows: the flow itself retries what may pass, and a retry
+    # of Prefect's would begin a run anew that somebody has stopped or a gate has held back.
     "retries": 0,
 }
-"""Options of all flows of ours."""
+"""Options of all our flows."""
 WRITTEN = ContextVar[BatchInferenceSpec | None]("written", default=None)
-"""A backfill's spec with its placeholders; a run of several times together has them filled in."""
+"""A backfill's spec with its placeholders. A run of several times together has them filled in."""
 
 
 @flow(name="batch-inference", on_cancellation=[stop_its_jobs, say_cancelled], **OURS)
@@ -58,21 +58,22 @@ def batch_inference(
     """Run inference over a source and publish every row exactly once.
 
     Args:
-        spec: What to run: source, steps, model, sink, and what it may use.
-        restart: Give up another spec's unfinished run on this output.
-        replace_output: Predict every input again and replace what is published.
-        limit: Only the first so many rows, as a trial; name another sink.path for it, since a later
-            run of all rows does not go on from a part of them.
-        accept: Publish what a gate holds back, on your word, which is recorded.
-        profile: Leave profiles of the stages' first batches in the run's folder.
-        scheduled_time: What {scheduled:...} in paths stands for; else when the run was to start.
+        spec: What to run: source, steps, model, sink, and the resources it may use.
+        restart: Give up the unfinished run of another spec on this output.
+        replace_output: Predict every input again and replace everything that is published.
+        limit: Run only this many rows, the first ones, as a trial. Set another sink.path for the
+            trial, because a later run of all rows cannot continue from it.
+        accept: Publish the rows although a gate holds them back. Your decision is recorded.
+        profile: Write profiles of the first batches of each stage to the run's folder.
+        scheduled_time: The time that {scheduled:...} in paths stands for. Empty: the time at which
+            the run was to start.
 
     Returns:
         The run report as JSON.
 
     Raises:
-        BatchInferenceError: the class says whether running again helps. Of what it would have
-            published nothing is, or the next run finishes that.
+        BatchInferenceError: the class says whether running again helps. Either nothing is
+            published, or the next run finishes the publication.
     """
     given = RunOptions(
         restart, replace_output, limit, accept, profile=profile, scheduled_time=scheduled_time
@@ -82,7 +83,7 @@ def batch_inference(
 
 
 def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
-    """Plan, run, publish, report; what every flow that publishes does."""
+    """Plan, run, publish and report: what every flow that publishes does."""
     started = time.time()
     with staying_stopped():
         refuse_cancelled_meanwhile()
@@ -94,7 +95,7 @@ def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
         scheduled_time=used,
         shares_output=shares_output(spec, time_meant),
         timed_inputs=timed_inputs(WRITTEN.get() or spec),
-        # A night that is in its way is finished as a night's run would.
+        # An earlier night's run that blocks a backfill is finished as that night would finish it.
         is_backfill=WRITTEN.get() is not None and not options.finished_after,
         flow_runs=own_flow_runs(),
     )
@@ -122,18 +123,18 @@ def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
 def plan_after_unfinished(
     written: BatchInferenceSpec, spec: BatchInferenceSpec, options: RunOptions
 ) -> PlannedRun:
-    """Plan a run, which a deployment's does once it has finished the one of an earlier night.
+    """Plan a run; a deployment's run first finishes the unfinished run of an earlier night.
 
-    What that one could not do in its time, as during an outage, would keep all nights after it from
-    theirs, and nobody is there to finish it.
+    If that earlier run could not finish in its time, for example because of an outage, it would
+    block all later nights, and nobody is there at night to finish it.
 
     Args:
         written: the spec with its placeholders.
-        spec: filled in.
-        options: how it was called.
+        spec: the same with its placeholders filled in.
+        options: how the run was called.
 
     Raises:
-        BatchInferenceError: as `plan_run`, or what that other run failed with.
+        BatchInferenceError: as `plan_run`, or the error of the earlier run.
     """
     try:
         return plan_run(spec, options)
@@ -152,17 +153,17 @@ def plan_after_unfinished(
 def finish_earlier(written: BatchInferenceSpec, time: str, options: RunOptions) -> None:
     """Finish the unfinished run of an earlier scheduled time.
 
-    It may find another one in its way. Of two that are in each other's, the one that was to be
-    finished first comes second. Nobody's word that gates may fail is handed on to it: who has given
-    that has looked at one run's rows.
+    That run may itself be blocked by another unfinished one. If two block each other, the one that
+    was to be finished first comes second. `accept` is not passed on: whoever set it has looked at
+    the rows of one run only.
 
     Args:
         written: the spec with its placeholders.
-        time: that it is of.
-        options: of the run that it is in the way of.
+        time: the scheduled time of the unfinished run.
+        options: those of the run that it blocks.
 
     Raises:
-        BatchInferenceError: what it failed with, and how to go on without it.
+        BatchInferenceError: the error of that run, and how to go on without it.
     """
     its = replace(
         options,
@@ -183,10 +184,10 @@ def finish_earlier(written: BatchInferenceSpec, time: str, options: RunOptions) 
 
 
 def own_flow_runs() -> tuple[str, ...]:
-    """Ids of this flow run and of the one that has started it, where there is one."""
+    """The id of this flow run, and that of the flow run that started it, if there is one."""
     return tuple(filter(None, (flow_run.id, flow_run.parent_flow_run_id)))
 
 
 def told(report: RunReport) -> dict[str, Any]:
-    """The report, with the run it is of."""
+    """The report, with the id of its flow run."""
     return {**report.as_json(), "flow_run_id": flow_run.id}

@@ -1,4 +1,4 @@
-"""A few rows through the real pipeline: what they look like, and what all of them would take."""
+"""Runs a few rows through the real pipeline: shows them, and what all rows would take."""
 
 import time
 from collections.abc import Iterator
@@ -32,11 +32,11 @@ ROWS = 64
 def stop_preview(flow: Any, flow_run: Any, state: Any) -> None:
     """Prefect's `on_cancellation` hook: stop the job, and leave nothing behind.
 
-    So it is for all flows that run a few rows beside the output.
+    All flows that run a few rows beside the output use it.
 
     Raises:
-        BatchInferenceError: a cluster does not answer. What the preview has left stays: in it lies
-            the word by which its job ends itself, and `clean` removes it later.
+        BatchInferenceError: a cluster does not answer. The preview's files then stay: one of them
+            tells its job to end itself. `clean` removes them later.
     """
     given = flow_run.parameters
     spec = at_time(BatchInferenceSpec.model_validate(given["spec"]), time_meant_by(flow_run))
@@ -48,7 +48,7 @@ def stop_preview(flow: Any, flow_run: Any, state: Any) -> None:
 
 @contextmanager
 def nothing_kept() -> Iterator[None]:
-    """A block whose errors do not send anybody on to what it has done: the next begins anew."""
+    """A block whose errors do not say `run it again to go on`: the next preview begins anew."""
     try:
         yield
     except BatchInferenceError as error:
@@ -66,22 +66,24 @@ def preview(
     """Show what a run would do with its first rows; publish nothing.
 
     The rows go through the real pipeline, in this process or on the spec's cluster. A Markdown
-    artifact shows inputs beside predictions, rows a second for each stage, and what time and money
-    all rows would take.
+    artifact shows inputs beside predictions, the rows a second of each stage, and the time and
+    money that all rows would take.
 
     Args:
         spec: What to run.
-        rows: How many rows; more of them make the estimate better.
-        scheduled_time: What {scheduled:...} in paths stands for; else when the run was to start.
-        on_cluster: Run on the spec's cluster, which may take long to start and measures what a run
-            would; else in the flow's own process, on CPUs, and what it needs of a cluster is said.
+        rows: How many rows to run. More rows give a better estimate.
+        scheduled_time: The time that {scheduled:...} in paths stands for. Empty: the time at which
+            the run was to start.
+        on_cluster: Run on the spec's cluster. That may take long to start, and measures what a run
+            would. Otherwise the rows run in the flow's own process, on CPUs; if the spec needs
+            something that this process lacks, such as a GPU, the preview fails and names the field.
 
     Returns:
-        The figures as JSON, and the rows as text; `would_be_held_back` says why a run of such rows
-        would publish nothing.
+        The figures as JSON, and the rows as text. `would_be_held_back` says why a run of rows like
+        these would publish nothing.
 
     Raises:
-        BatchInferenceError: the pipeline does not work; the class says whether trying again helps.
+        BatchInferenceError: the pipeline does not work. The class says whether trying again helps.
     """
     with heartbeats():
         started = time.time()

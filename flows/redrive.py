@@ -1,4 +1,4 @@
-"""Rows that were set aside, run again: what works now moves into the output, the rest stays."""
+"""Runs rows again that were set aside: rows that work now move into the output."""
 
 from datetime import datetime
 from typing import Any
@@ -17,25 +17,26 @@ from tasks.spec import BatchInferenceSpec, ErrorBudget
 def redrive(
     spec: BatchInferenceSpec, restart: bool = False, scheduled_time: datetime | None = None
 ) -> dict[str, Any]:
-    """Run the rows again that published runs have set aside, after a fix or with another model.
+    """Run the rows again that published runs set aside, after a fix or with another model.
 
-    Rows that work now move from the quarantine into the output, in one commit; the others stay
-    set aside, with what was said of them before. Inputs that have changed since are left to the
-    next run, which predicts them anew.
+    Rows that work now move from the quarantine into the output, in one commit. The others stay set
+    aside, and keep their earlier reasons. Inputs that have changed since are left to the next run,
+    which predicts them anew.
 
     Args:
-        spec: The output's spec; steps and model may be others than those that set rows aside.
-        restart: Give up another spec's unfinished run on this output.
-        scheduled_time: What {scheduled:...} in paths stands for; else when the run was to start.
+        spec: The output's spec. Its steps and model may differ from those that set the rows aside.
+        restart: Give up the unfinished run of another spec on this output.
+        scheduled_time: The time that {scheduled:...} in paths stands for. Empty: the time at which
+            the run was to start.
 
     Returns:
         The run report as JSON: rows read, written, and still rejected.
 
     Raises:
-        BatchInferenceError: the class says whether running again helps. Nothing is changed, or
-            the next run finishes it.
+        BatchInferenceError: the class says whether running again helps. Either nothing is changed,
+            or the next run finishes the change.
     """
-    # That rows stay where they are is no reason to leave the others there too.
+    # Rows that fail again must not keep the others in the quarantine.
     spec = spec.model_copy(update={"errors": ErrorBudget(max_rejected_fraction=1)})
     options = RunOptions(restart, redrive=True, scheduled_time=scheduled_time)
     with heartbeats():

@@ -1,4 +1,4 @@
-"""Published rows that are like what is asked for, found by their embeddings, with pictures."""
+"""Finds the published rows most similar to a query by their embeddings, and shows them."""
 
 import time
 from datetime import datetime
@@ -39,29 +39,32 @@ def search(
     recall: float = 0.95,
     scheduled_time: datetime | None = None,
 ) -> dict[str, Any]:
-    """Find the published rows whose embeddings are nearest to a query's, by their cosine.
+    """Find the published rows whose embeddings are nearest to the query's, by cosine similarity.
 
-    Every published vector is compared, none is guessed at, unless an index was made: then most are
-    left out, and the page says how much of the exact answer is found that way. A Markdown artifact
-    shows query and matches, images as pictures.
+    Every published vector is compared, so the answer is exact. With an index, most vectors are not
+    compared, and the page says how much of the exact answer is found that way. A Markdown artifact
+    shows the query and the matches, images as pictures.
 
     Args:
-        spec: What made the embeddings; its sink says where they are, its model embeds the query.
+        spec: The spec that made the embeddings. Its sink says where they are; its model embeds the
+            query.
         query: A text, an image (file or URL), or a vector (a JSON list, or a .npy file or URL).
         k: How many rows to find.
-        query_as: What the query is, where its look is misleading.
-        column: The column of embeddings; empty: `embedding`, or the only one that holds vectors.
-        any_model: Search also where another model made the embeddings.
-        index: auto: use an index where there is one; update: make it or bring it up to date first;
+        query_as: What the query is: text, image or vector. Set it if auto would guess wrong.
+        column: The column of embeddings. Empty: `embedding`, or the only column that holds vectors.
+        any_model: Search also if another model made the embeddings.
+        index: auto: use an index if there is one. update: first make it or bring it up to date.
             off: compare with every vector.
-        recall: Share of the ten nearest rows that an index made or brought up to date is to find.
-        scheduled_time: What {scheduled:...} in paths stands for; else when the run was to start.
+        recall: Share of the ten nearest rows that the index is to find; takes effect when the index
+            is made or updated.
+        scheduled_time: The time that {scheduled:...} in paths stands for. Empty: the time at which
+            the run was to start.
 
     Returns:
         The matches, best first, and figures, as JSON.
 
     Raises:
-        BatchInferenceError: nothing can be found that way; the message says what can be done.
+        BatchInferenceError: nothing can be found that way. The message says what to do.
     """
     if k < 1:
         raise InvalidSpec.at("k", k, "must be at least 1")
@@ -71,7 +74,7 @@ def search(
     asked = read_query(spec, query, query_as)
     with heartbeats():
         with at_output(spec):
-            # Empty is a box of the form that was cleared.
+            # `column` is empty if its box in the form was cleared.
             vectors = searchable(published_vectors(spec, column or None), index, recall)
         matches = nearest_to(asked, vectors, k, any_model)
         page = search_page(matches)
@@ -82,7 +85,7 @@ def search(
 
 
 def nearest_to(asked: Query, vectors: PublishedVectors, k: int, any_model: bool) -> Search:
-    """The rows whose vectors are nearest to the query's, and how long that took."""
+    """The rows whose vectors are nearest to the query's, and how long the search took."""
     started = time.perf_counter()
     vector = embed_query(vectors, asked, any_model)
     embedded = time.perf_counter()
@@ -93,7 +96,7 @@ def nearest_to(asked: Query, vectors: PublishedVectors, k: int, any_model: bool)
 
 
 def searchable(vectors: PublishedVectors, index: IndexUse, recall: float) -> PublishedVectors:
-    """The published vectors, with their index where it is to be used."""
+    """The published vectors, with their index if it is to be used."""
     if index == "off":
         return vectors
     return bring_up_to_date(vectors, recall) if index == "update" else with_index(vectors)

@@ -1,4 +1,4 @@
-"""Published rows predicted again: whether they come out the same, and whether runs may go on so."""
+"""Predicts published rows again: whether they come out the same, and whether runs may go on."""
 
 import math
 import time
@@ -42,29 +42,31 @@ def verify(
     scheduled_time: datetime | None = None,
     on_cluster: bool = False,
 ) -> dict[str, Any]:
-    """See whether published rows come out the same today; publish nothing.
+    """Check whether published rows come out the same today; publish nothing.
 
-    Rows from eight places in all inputs that are published, such as were set aside or filtered
-    among them, go through the real pipeline once more: after a change of code, a new release of a
-    library, on other machines. A Markdown artifact shows what differs.
+    Rows from eight places in all published inputs go through the real pipeline again, also rows
+    that were set aside or filtered. Use it after a change of code, after the upgrade of a library,
+    or on other machines. A Markdown artifact shows what differs.
 
     Args:
         spec: What to run.
         rows: How many rows to compare.
-        accept: Have runs go on under this config, where it is another than the one that has
-            published and all these rows come out the same.
-        tolerance: Largest difference of floats that is let through, as a share of the value; of
-            values below 1 as a share of the column's largest one, or of 1.
-        scheduled_time: What {scheduled:...} in paths stands for; else when the run was to start.
-        on_cluster: Run on the spec's cluster, with its devices and precision; else in the flow's
-            own process, on CPUs.
+        accept: Let later runs go on under this config, if another config has published and all
+            these rows come out the same.
+        tolerance: Largest difference between floats that passes, as a share of the value. For
+            values below 1: as a share of 1, or of the column's largest value if that is below 1
+            too.
+        scheduled_time: The time that {scheduled:...} in paths stands for. Empty: the time at which
+            the run was to start.
+        on_cluster: Run on the spec's cluster, with its devices and precision. Otherwise the rows
+            run in the flow's own process, on CPUs.
 
     Returns:
         The figures as JSON.
 
     Raises:
-        PredictionsDiffer: rows come out otherwise; says which, and in what.
-        BatchInferenceError: nothing can be compared; the class says whether trying again helps.
+        PredictionsDiffer: rows come out differently; says which, and in what.
+        BatchInferenceError: nothing can be compared. The class says whether trying again helps.
     """
     refuse_call(rows, tolerance, accept=accept)
     with heartbeats():
@@ -82,7 +84,7 @@ def verify(
 
 
 def refuse_call(rows: int, tolerance: float, *, accept: bool) -> None:
-    """Raise InvalidSpec where no such rows can be compared, or none accepted by them."""
+    """Raise InvalidSpec if the tolerance is no valid number, or the rows are too few to accept."""
     if not 0 <= tolerance < math.inf:
         raise InvalidSpec.at("tolerance", tolerance, "must be a number, at least 0")
     if accept and rows < ENOUGH:
@@ -101,15 +103,15 @@ def predicted_again(
     """Predict some published rows beside the output, compare them, and leave nothing there.
 
     Args:
-        spec: what runs do.
-        trial: what this one does.
+        spec: the spec of the runs.
+        trial: the spec of this comparison.
         rows: how many.
         tolerance: as `compare` takes it.
-        accept: whether runs are to go on under this config.
+        accept: whether later runs are to go on under this config.
         is_timed: whether the spec's paths name a time.
 
     Raises:
-        BatchInferenceError: nothing can be compared, or by that accepted.
+        BatchInferenceError: nothing can be compared, or the comparison could not accept the config.
     """
     started, ours = time.time(), own_flow_runs()
     sample = patient(draw)(spec, trial, rows, ours, is_timed=is_timed)
