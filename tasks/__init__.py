@@ -1,0 +1,19 @@
+"""What a run is made of, from its spec to its report; `flows` puts these parts together.
+
+Where to look, each line from what comes first to what comes last:
+
+- The spec: `spec`, `spec_file`, `spec_reading`, `resources`, `requirements`, `scheduled`,
+  `outputs`.
+- Its kinds of sources, steps, models, gates, sinks and clusters: `kinds`.
+- The plan: `plan`, `planning`, `run_options`, `first_rows`, `rehearsal`, `access`, `own_process`,
+  `without_ray`, `materializing_run`.
+- An attempt: `run`, `run_folder`, `attempt`, `stages`, `clusters`, `ray_job`, `job_log`,
+  `job_look`, `running_jobs`, `lease`.
+- Exactly once: `protocol` keeps the records and the ledger; `ledgers`, `record_coverage`.
+- The end: `publish`, `publishing`, `lineage`, `report`, `reporting`, `late_report`, `artifacts`.
+- What is published: `published`, `output_status`, `cleaning`, `periods`, `previewing`, `verifying`,
+  `searching`.
+- What all of them use: `errors`, `calendar`, `counted`, `machine`, `python_rows`, `quick_imports`,
+  `timeouts`, `whole`.
+- For tests of one's own flows: `fake_model`, `fake_answers`.
+"""
