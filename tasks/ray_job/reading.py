@@ -22,6 +22,7 @@ from tasks.ray_job.stage_error import message_of
 REJECTED_AT_ONCE = 2_048
 """Rows set aside that wait for others: to say why may take a millisecond each, and the budget
 for them counts what was handed on. A batch of numbers may have a million rows."""
+NO_SUCH_ROW = "read as the spec says now, the file ends before this row"
 SMALL_ROW = 4_096
 """Bytes. Columns of many pieces take longer wherever rows are filtered or taken: those of small
 rows are copied into one, which costs little."""
@@ -111,6 +112,7 @@ def read_share(job: Job, start: int, stop: int, report: Reporter) -> Iterator[Ro
                 pending.name(shard)
                 yield ready.take(time.monotonic() - begun)
                 begun = time.monotonic()
+        row = set_rest_aside(pending, opened.todo, NO_SUCH_ROW, row)
         if not job.spec.source.one_row_per_file:  # those are looked at as they are fetched
             opened.check_unchanged()
         if shard.rows is None:
@@ -130,7 +132,7 @@ def add(pending: Pending, todo: Todo, read: Read, row: int) -> int:
     ids = np.arange(row_id(shard.number, row), row_id(shard.number, row + count - 1) + 1)
     if isinstance(read, BadRow):
         if read.is_rest and todo.wanted is not None:
-            return add_rest(pending, todo, todo.wanted, read, row)
+            return set_rest_aside(pending, todo, str(read.error), row, read.raw)
         if todo.takes(ids)[0]:
             pending.rejected.append(unreadable(shard, int(ids[0]), row, read))
         return row + 1
@@ -144,17 +146,19 @@ def add(pending: Pending, todo: Todo, read: Read, row: int) -> int:
     return row + count
 
 
-def add_rest(pending: Pending, todo: Todo, wanted: Ids, read: BadRow, row: int) -> int:
-    """Set each row aside that a redrive wants of the rest of a file; return what `add` does.
+def set_rest_aside(pending: Pending, todo: Todo, reason: str, row: int, raw: str = "") -> int:
+    """Set each row aside that a redrive wants from here on; return the shard's next row number.
 
-    They were set aside one by one, as by a version that did not know yet that the file is damaged:
-    a row for all of them would leave the others without a record, and the redrive without an end.
+    As where an earlier version did not know yet that the file is damaged, or read more rows of it
+    than the spec now has it read: without a record of each the redrive would have no end.
     """
-    shard = todo.shard
-    alone = replace(read, error=BadLine(str(read.error)), is_rest=False)
-    for id_ in wanted[(wanted >= row_id(shard.number, row)) & todo.takes(wanted)].tolist():
-        pending.rejected.append(unreadable(shard, id_, int(row_of(id_)), alone))
-    return max(row, *row_of(wanted).tolist()) + 1
+    if todo.wanted is None:
+        return row
+    shard, bad = todo.shard, BadRow(BadLine(reason), raw)
+    left = todo.wanted[todo.wanted >= row_id(shard.number, row)]
+    for id_ in left[todo.takes(left)].tolist():
+        pending.rejected.append(unreadable(shard, id_, int(row_of(id_)), bad))
+    return max([row, *(row_of(left[-1:]) + 1).tolist()])
 
 
 def split(pending: Pending, limit: int) -> tuple[Pending, Pending]:

@@ -119,23 +119,34 @@ def test_rows_that_are_settled_are_not_read_again(
         assert [x for b in batches for x in b.rows["x"].to_pylist()] == wanted, what
 
 
-def test_rows_that_a_redrive_wants_of_a_damaged_file_are_set_aside_each(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("said", "lines", "reason"),
+    [({}, [], "utf-16-le"), ({"encoding": "utf-16-le"}, ["one"], "ends before this row")],
+    ids=["damaged", "shorter"],
+)
+def test_rows_that_a_redrive_wants_beyond_what_is_read_are_set_aside_each(
+    said: dict[str, str],
+    lines: list[str],
+    reason: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """They were bad one by one to a version that did not see yet that the file is UTF-16."""
     folder = tmp_path / "in"
     folder.mkdir()
     (folder / "a.txt").write_bytes("one\ntwo\nthree\n".encode("utf-16-le"))
-    planned = make_plan(spec_of(folder, source={"kind": "text", "path": str(folder)}))
+    source = {"kind": "text", "path": str(folder), **said}
+    planned = make_plan(spec_of(folder, source=source))
     job = next_attempt(planned, left_to_do(planned, tried=False)).job
     (todo,) = opening.load_todo(job, 0, 1)
-    some = replace(todo, wanted=np.array([0, 2, 3]), covered=rows(2, 3))
+    some = replace(todo, wanted=np.array([0, 3, 4, 5]), covered=rows(4, 5))
     monkeypatch.setattr(opening, "load_todo", lambda *_: [some])
     (batch,) = read_share(job, 0, 1, lambda report: None)
-    assert [(each.id, each.row, each.error_type) for each in batch.rejected] == [
-        (0, 0, "BadLine"),
-        (3, 3, "BadLine"),
-    ]
+    assert batch.rows["text"].to_pylist() == lines if lines else not len(batch.rows)
+    first = [] if lines else [0]
+    assert [(each.id, each.row) for each in batch.rejected] == [(at, at) for at in [*first, 3, 5]]
+    assert all(reason in each.error_message.lower() for each in batch.rejected)
+    assert [(each.shard, each.rows) for each in batch.ends] == [(0, 6)]
 
 
 @pytest.mark.parametrize("quick_seconds", [0.0, 1e9], ids=["threads", "in turn"])

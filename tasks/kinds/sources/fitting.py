@@ -120,10 +120,18 @@ def alone(fit: Fit, rows: pa.Table) -> pa.Table:
     """
     try:
         return fit(rows)
-    except REFUSALS:
-        if not any(map(may_hold_others, rows.schema.types)):
+    except REFUSALS as error:
+        kinds = enumerate(rows.schema.types)
+        columns = [column for column, kind in kinds if may_hold_others(kind)]
+        if not columns:
             raise
-        return fit(rows.take(np.arange(len(rows))))
+        try:
+            for column in columns:
+                taken = rows.column(column).take(np.arange(len(rows)))
+                rows = rows.set_column(column, rows.schema.field(column), taken)
+        except pa.ArrowNotImplementedError:  # it takes no views
+            raise error from None
+        return fit(rows)
 
 
 def may_hold_others(kind: pa.DataType) -> bool:

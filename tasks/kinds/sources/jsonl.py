@@ -165,9 +165,10 @@ class Parser:
             else:
                 yield from reads_of(table)
                 return
-        # Files that were joined have a mark before their first line each.
-        stripped = (each.strip(BLANK).removeprefix(BOM) for each in block.split(b"\n"))
-        lines = [line for line in stripped if line]
+        stripped = (each.strip(BLANK) for each in block.split(b"\n"))
+        # Files that were joined have a mark before their first line each. That of an empty one is
+        # a line: were it none, rows behind it would have other ids than they had before.
+        lines = [line.removeprefix(BOM) for line in stripped if line]
         for at in range(0, len(lines), ROWS_PER_READ):
             yield from self.few(lines[at : at + ROWS_PER_READ])
 

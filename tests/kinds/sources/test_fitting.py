@@ -99,5 +99,17 @@ def test_what_is_wrong_in_a_list_is_wrong_with_no_other_row(
     ]
 
 
+@pytest.mark.parametrize("by_column", [False, True])
+def test_a_column_that_arrow_takes_nothing_of_is_no_reason(by_column: bool) -> None:
+    schema = pa.schema([("view", pa.string_view()), ("a", pa.list_(pa.int32()))])
+    suspects = partial(misfits, schema) if by_column else None
+    view, values = pa.array(["x", "y", "z"], pa.string_view()), [[3], [4], [2**40]]
+    rows = pa.table({"view": view, "a": pa.array(values, pa.list_(pa.int64()))})
+    found = [*conformed(rows, partial(fitted, schema), suspects)]
+    assert [is_bad for each in found for is_bad in are_bad(each)] == [False, False, True]
+    assert isinstance(found[-1], BadRow)
+    assert "column 'a': " in str(found[-1].error)
+
+
 def are_bad(read: Read) -> list[bool]:
     return [True] if isinstance(read, BadRow) else [False] * len(read)

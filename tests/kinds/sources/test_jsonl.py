@@ -67,6 +67,13 @@ def test_lines(tmp_path: Path, content: bytes, expected: list[Any]) -> None:
     assert parsed(tmp_path, content) == expected
 
 
+def test_the_mark_of_an_empty_file_among_those_joined_is_a_line(tmp_path: Path) -> None:
+    """It had an id of its own before marks were read over, and rows behind it have theirs."""
+    one, bad, two = parsed(tmp_path, b'{"a":1}\n' + BOM + b'\r\n{"a":2}\n')
+    assert (one, two) == ({"a": 1}, {"a": 2})
+    assert isinstance(bad, BadRow)
+
+
 GOOD = st.fixed_dictionaries(
     {},
     optional={
