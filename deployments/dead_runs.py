@@ -5,7 +5,7 @@ from datetime import timedelta
 from prefect.automations import Automation, ChangeFlowRunState, EventTrigger, Posture
 from prefect.client.schemas.objects import StateType
 
-from flows.cancellation import RETRIED
+from flows.cancellation import RETRIED, UNSTARTED
 from flows.heartbeats import EVERY_SECONDS, HEARTBEAT, LEFT
 from tasks.counted import counted
 
@@ -133,7 +133,7 @@ def retry_unstarted_runs() -> Automation:
     one would take it again and again.
     """
     again = ChangeFlowRunState(
-        state=StateType.SCHEDULED, name="AwaitingRetry", message="it had not begun", force=True
+        state=StateType.SCHEDULED, name="AwaitingRetry", message=UNSTARTED, force=True
     )
     return Automation(
         name="batch-inference: retry runs that never began",

@@ -20,7 +20,7 @@ from prefect.states import Cancelling
 
 from flows.cancellation_hooks import say_over, state_of
 from flows.lost_worker import STARTED_FOR, WORKER_IS_LOST, do_without_worker
-from flows.own_place import lease_on_own_place
+from flows.own_place import give_back, lease_on_own_place
 from flows.server_away import without_retries
 from tasks.artifacts import not_vital
 from tasks.errors import RunStopped
@@ -35,8 +35,10 @@ TIMED_OUT = "TimedOut"
 CANCELLED_SINCE: dict[str, float] = {}
 """When this process has first seen of a flow run, which its worker is to end, that it is."""
 BECOMING_EARNEST = Lock()
-RETRIED = "retried after a crash"
-"""What a server's automation says as it schedules a crashed run again, whoever cancelled it."""
+RETRIED, UNSTARTED = BEGUN_AGAIN = ("retried after a crash", "it had not begun")
+"""What a server's automations say as they schedule a crashed run again, whoever cancelled it."""
+NO_PLACE = "AwaitingConcurrencySlot"
+"""Prefect's name of the state in which a run waits for a place below its deployment's limit."""
 
 
 @contextmanager
@@ -73,16 +75,19 @@ def refuse_cancelled_meanwhile() -> None:
     except Exception:  # the server may be away: the next look counts
         return
     latest_first = sorted(states, key=lambda state: state.timestamp, reverse=True)
-    # Whoever has it begun again on purpose has it scheduled first.
-    since = takewhile(
-        lambda state: not state.is_scheduled() or state.message == RETRIED, latest_first
-    )
+    since = takewhile(lambda state: not is_on_purpose(state), latest_first)
     if any(state.is_cancelled() or state.is_cancelling() for state in since):
         cancel_in_earnest(str(run.id))  # else it would be said to have failed
         raise RunStopped(
             "somebody has cancelled the flow run while it waited to begin; run again to go on "
             "where it stopped"
         )
+
+
+def is_on_purpose(state: State) -> bool:
+    """Whether somebody, and no machine, has scheduled a run with this state."""
+    by_machine = state.message in BEGUN_AGAIN or state.name == NO_PLACE
+    return state.is_scheduled() and not by_machine
 
 
 def retry_no_more() -> None:
@@ -242,4 +247,9 @@ def cancel_in_earnest(flow_run: str) -> None:
             lease = None
         details = StateDetails(deployment_concurrency_lease_id=lease)
         to_end: State[None] = Cancelling(state_details=details)
-        client.set_flow_run_state(run.id, to_end, force=True)
+        try:
+            client.set_flow_run_state(run.id, to_end, force=True)
+        except Exception:  # the next look takes a place, too
+            with suppress(Exception):
+                give_back(client, run, lease)
+            raise

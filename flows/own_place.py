@@ -44,6 +44,21 @@ def lease_on_own_place(client: SyncPrefectClient, run: FlowRun) -> UUID | None:
     return taken(client, run, limit.name) or taken(client, run, NOTHING)
 
 
+def give_back(client: SyncPrefectClient, run: FlowRun, lease: UUID | None) -> None:
+    """Give a place back at once that `lease_on_own_place` has taken anew.
+
+    Args:
+        client: of the server.
+        run: as `lease_on_own_place` took it.
+        lease: what that returned.
+    """
+    if lease is None or (
+        run.state and lease == run.state.state_details.deployment_concurrency_lease_id
+    ):
+        return
+    client.release_concurrency_slots_with_lease(lease)
+
+
 def is_renewed(client: SyncPrefectClient, lease: UUID) -> bool:
     """Whether a lease is there, which then stays so for a while."""
     try:

@@ -1,5 +1,6 @@
 """The plan as a task, which a deployment's run tries again while a storage or a cluster is away."""
 
+import math
 import time
 from typing import Any, ParamSpec, TypeVar
 from uuid import UUID
@@ -24,7 +25,7 @@ ANSWERS = (FileNotFoundError, FileExistsError, NotADirectoryError, PermissionErr
 LOOK_EVERY_SECONDS = 10.0
 """At a process that is waited for."""
 ENDS_SECONDS = 3600.0
-"""For a process that is to end: one that hangs would have all nights wait, and nobody told."""
+"""For processes that are to end: one that hangs would have all nights wait, and nobody told."""
 
 
 @task(name="plan", persist_result=False, retries=0)
@@ -40,7 +41,7 @@ def plan(spec: BatchInferenceSpec, options: RunOptions) -> PlannedRun:
         BatchInferenceError: as `make_plan`.
         RunStopped: somebody has cancelled the flow run meanwhile.
     """
-    own, has_waited = options.flow_runs, False
+    own, has_waited, until = options.flow_runs, False, 0.0
     if options.makes_new_version(spec):
         own = own[:1]  # what another one's run has replaced for the same caller stays as it is
     while True:
@@ -51,13 +52,14 @@ def plan(spec: BatchInferenceSpec, options: RunOptions) -> PlannedRun:
             if error.is_over is None or not (is_own or has_waited or is_ending(error.flow_runs)):
                 raise
             told = "this flow run was begun twice, and waits for its other process: %s"
-            if not is_own:
+            if is_own:
+                until = math.inf  # and for whoever is at work after that
+            else:
+                until = until or time.monotonic() + ENDS_SECONDS
                 told = "this flow run waits for another one, which ends or has followed its own: %s"
             get_run_logger().warning(told, error)
-            has_to_end = not (is_own or has_waited)
-            until = time.monotonic() + ENDS_SECONDS
             while not error.is_over():
-                if has_to_end and time.monotonic() > until:
+                if time.monotonic() > until:
                     raise
                 time.sleep(LOOK_EVERY_SECONDS)
             refuse_cancelled_meanwhile()

@@ -13,10 +13,10 @@ import pytest
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.exceptions import PrefectHTTPStatusError
 from prefect.flow_engine import run_flow
-from prefect.states import AwaitingRetry, Cancelled, Crashed, Pending, Running
+from prefect.states import AwaitingRetry, Cancelled, Completed, Crashed, Pending, Running
 
 from flows.batch_inference import batch_inference
-from flows.cancellation import RETRIED, cancel_in_earnest, is_to_end
+from flows.cancellation import BEGUN_AGAIN, NO_PLACE, cancel_in_earnest, is_to_end
 from flows.cancellation_hooks import say_over
 from tests.flows.conftest import published, spec_of
 from tests.flows.jobs_cluster import await_that
@@ -164,17 +164,49 @@ def test_a_run_is_cancelled_in_earnest_though_nobody_gives_a_lease(
     assert client.read_flow_run(run).state_name == "Cancelling"
 
 
-@pytest.mark.parametrize("again", [RETRIED, "somebody wants it after all"])
+@pytest.mark.parametrize("is_over_to_prefect", [False, True])
+def test_a_place_is_given_back_where_nobody_hears_what_it_was_taken_for(
+    numbers: Path,
+    client: SyncPrefectClient,
+    is_over_to_prefect: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each look would take another one, for an hour."""
+    deployment = limited(client)
+    run, _ = placed_run(client, {"spec": spec_of(numbers).as_json()}, deployment)
+    client.set_flow_run_state(run, Running())
+    if is_over_to_prefect:
+        client.set_flow_run_state(run, Cancelled())
+    before = places_taken(client, deployment)
+
+    def refused(*args: Any, **kwargs: Any) -> Any:
+        raise httpx.ReadTimeout("no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SyncPrefectClient, "set_flow_run_state", refused)
+        with pytest.raises(httpx.ReadTimeout):
+            cancel_in_earnest(str(run))
+    assert places_taken(client, deployment) == before
+
+
+@pytest.mark.parametrize("again", [*BEGUN_AGAIN, "somebody wants it after all"])
+@pytest.mark.parametrize("is_next_at_work", [False, True])
 def test_no_automation_begins_a_run_again_that_somebody_has_cancelled(
-    numbers: Path, client: SyncPrefectClient, again: str
+    numbers: Path, client: SyncPrefectClient, again: str, is_next_at_work: bool
 ) -> None:
     """It is a crash to Prefect where its process hears first that its place is gone."""
-    spec = spec_of(numbers)
+    spec, deployment = spec_of(numbers), limited(client)
     given = {"spec": spec.as_json()}
-    run, _ = placed_run(client, given)
+    run, _ = placed_run(client, given, deployment)
     meanwhile: list[Any] = [Running(), Cancelled(), Crashed(), AwaitingRetry(message=again)]
     for state in meanwhile:
         client.set_flow_run_state(run, state, force=state.is_crashed() or state.is_scheduled())
+    if is_next_at_work:
+        others, _ = placed_run(client, given, deployment)
+        client.set_flow_run_state(run, Pending())
+        assert client.read_flow_run(run).state_name == NO_PLACE
+        client.set_flow_run_state(others, Running())
+        client.set_flow_run_state(others, Completed())
     client.set_flow_run_state(run, Pending())
     begun: Any = run_flow(
         batch_inference,
@@ -182,7 +214,7 @@ def test_no_automation_begins_a_run_again_that_somebody_has_cancelled(
         parameters=given,
         return_type="state",
     )
-    if again != RETRIED:
+    if again not in BEGUN_AGAIN:
         assert begun.name == "Completed"
         return
     assert client.read_flow_run(run).state_name == "Cancelled"

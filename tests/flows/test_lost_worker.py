@@ -199,11 +199,11 @@ def test_one_that_is_to_end_and_hangs_is_told_of_in_the_end(
 ) -> None:
     """All nights would wait for it, and nobody would hear of that."""
     looks: list[float] = []
-    held = OutputHeld("it is held by another run")
-    held.is_over = lambda: len(looks) > 100
+    ends, hangs = (OutputHeld("it is held by another run") for _ in range(2))
+    ends.is_over, hangs.is_over = (lambda: len(looks) == 2), (lambda: len(looks) > 100)
 
     def make_plan(*_: Any) -> Any:
-        raise held
+        raise hangs if len(looks) == 2 else ends
 
     monkeypatch.setattr("flows.planning.make_plan", make_plan)
     monkeypatch.setattr("flows.planning.is_ending", lambda _: True)
