@@ -11,6 +11,7 @@ from tasks.ray_job.counts import Reporter, Stage, with_reports
 from tasks.ray_job.datasource import from_block, to_block
 from tasks.ray_job.deterministic_replay import in_same_parts
 from tasks.ray_job.device_clock import with_device
+from tasks.ray_job.forgotten_replica import end_if_forgotten
 from tasks.ray_job.job import Job
 from tasks.ray_job.killed_replica import spare_memory
 from tasks.ray_job.lost_device import end_if_device_is_lost
@@ -73,6 +74,7 @@ class Infer:
         self.stage: Stage
         self.is_ready = False
         self.in_hand: InHand | None = None
+        end_if_forgotten()
         self.threads = threads_of_worker(job.spec.resources.cores)
         try:
             stage = infer_stage(job, device_of(num_gpus), self.threads)

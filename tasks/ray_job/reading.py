@@ -10,7 +10,7 @@ import pyarrow as pa
 from tasks.kinds.sources.source import BYTES_PER_READ, BadRow, Read
 from tasks.kinds.sources.text import BadLine
 from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd
-from tasks.protocol.ids import Ids, row_id, row_of, shard_of
+from tasks.protocol.ids import row_id, row_of, shard_of
 from tasks.protocol.plan_file import Shard
 from tasks.ray_job.counts import CpuClock, Report, Reporter, report_of
 from tasks.ray_job.job import Job

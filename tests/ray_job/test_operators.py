@@ -44,7 +44,8 @@ def ignore(report: object) -> None:
 
 @pytest.fixture(autouse=True)
 def outside_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is no node whose name an error could carry."""
+    """There is no node whose name an error could carry, and no actor."""
+    monkeypatch.setattr("tasks.ray_job.operators.end_if_forgotten", lambda: None)
     monkeypatch.setattr("tasks.ray_job.operators.on_this_node", lambda error: error)
 
 

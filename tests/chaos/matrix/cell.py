@@ -1,11 +1,13 @@
 """Runs one cell: a job, a fault in mid-run, and a look at what is left."""
 
 import random
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import psutil
 
@@ -26,8 +28,9 @@ from tests.chaos.session import Place, Session
 
 AWAY = 1.4
 """A stage is struck before half of it is done."""
-LEFT_SECONDS = 60.0
-"""How long processes may take to end after a run."""
+LEFT_SECONDS = 180.0
+"""How long processes may take to end after a run: a replica that Ray has lost sight of ends itself
+after two minutes or more."""
 RAYS_OWN = ("ray::_StatsActor", "ray::_Autoscaling", "ray::ActorLocationTracker")
 """Ray Data starts these once on a cluster and keeps them, with the environment of its first job."""
 NODES_SECONDS = 120
@@ -104,7 +107,7 @@ def strike(shared: Stand, place: Place, result: Result) -> Result:
         ended = time.time()
         problems = [problem] if problem else []
         problems += [f"job {each} still lives" for each in watch.await_none(LEFT_SECONDS)]
-        problems += [f"{each} is left" for each in left_processes(place)]
+        problems += [f"is left: {each}" for each in left_processes(place)]
     jobs = len(watch.seen)
     if watch.most_at_once > 1:
         problems.append(f"{watch.most_at_once} jobs lived at once")
@@ -160,11 +163,18 @@ def prepare(
 
 
 def left_processes(place: Place) -> list[str]:
-    """Processes of the cell that do not end."""
+    """Processes of the cell that do not end, and what their threads are at."""
     until = time.monotonic() + LEFT_SECONDS
     while (left := running(place)) and time.monotonic() < until:
         time.sleep(0.3)
-    return [title(process) for process in left]
+    return [f"{title(process)}: {stacks_of(process)}" for process in left]
+
+
+def stacks_of(process: psutil.Process) -> str:
+    """The stacks of a process's threads; it happens too rarely to be looked for another time."""
+    command = [str(Path(sys.executable).with_name("py-spy")), "dump", "--pid", str(process.pid)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return done.stdout or done.stderr
 
 
 def running(place: Place) -> list[psutil.Process]:
