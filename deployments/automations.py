@@ -29,16 +29,18 @@ from deployments.dead_runs import (
 )
 from deployments.named_server import named_server
 from tasks.counted import counted
-from tasks.errors import InvalidSpec
+from tasks.errors import InvalidSpec, RunStopped
 
 WHAT_HAPPENED = (
     "Flow run {{ flow_run.name }} of {{ flow.name }}: {{ flow_run.state.name }}\n"
     "{{ flow_run.state.message }}\n{{ flow_run | ui_url }}"
 )
+NOT_STOPPED = f"!Flow run encountered an exception: {RunStopped.__name__}: *"
+"""What Prefect says of a run that failed for another reason than `batch-inference cancel`."""
 
 
 def alert_on_failure(block: UUID) -> Automation:
-    """Somebody is told of every run that fails or crashes.
+    """Somebody is told of every run that fails or crashes, but for those that somebody stopped.
 
     Args:
         block: id of a notification block: Slack, mail, a webhook, ...
@@ -50,7 +52,7 @@ def alert_on_failure(block: UUID) -> Automation:
             posture=Posture.Reactive,
             # Prefect calls failed runs by a name of their own where time was up.
             expect={f"prefect.flow-run.{end}" for end in ("Failed", "TimedOut", "Crashed")},
-            match=FLOW_RUN,
+            match={**FLOW_RUN, "prefect.state-message": NOT_STOPPED},
             match_related=OUR_FLOW,
         ),
         actions=[notify(block, "A batch inference run failed", WHAT_HAPPENED)],

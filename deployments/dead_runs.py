@@ -107,7 +107,12 @@ def retry_crashed_runs(max_runs: int = MAX_RUNS) -> Automation:
         max_runs: how often a run is started, the first time included.
     """
     again = ChangeFlowRunState(
-        state=StateType.SCHEDULED, name="AwaitingRetry", message=RETRIED, force=True
+        # Not by force: Prefect would still take it for one whose process tries again, where the
+        # flow has `retries`, and give it to no worker.
+        state=StateType.SCHEDULED,
+        name="AwaitingRetry",
+        message=RETRIED,
+        force=False,
     )
     # None that has never begun to run: what keeps it from that, as a worker without the package,
     # keeps the next one from it too, and it would be scheduled again for ever.
@@ -133,7 +138,7 @@ def retry_unstarted_runs() -> Automation:
     one would take it again and again.
     """
     again = ChangeFlowRunState(
-        state=StateType.SCHEDULED, name="AwaitingRetry", message=UNSTARTED, force=True
+        state=StateType.SCHEDULED, name="AwaitingRetry", message=UNSTARTED, force=False
     )
     return Automation(
         name="batch-inference: retry runs that never began",

@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from threading import Thread
 from typing import TypeVar
 
 from prefect import get_run_logger
@@ -41,11 +42,16 @@ LAST_WORDS_SECONDS = 10.0
 
 
 @contextmanager
-def accounted_for(planned: PlannedRun, started: float) -> Iterator[None]:
+def accounted_for(planned: PlannedRun, started: float, *, is_kept: bool = True) -> Iterator[None]:
     """Whatever happens in the block: a failure is reported, and what was made for the run ended.
 
     While it lasts others see that somebody is at work on the run. What was made for it goes first:
     who ends a run from outside may soon do so by force.
+
+    Args:
+        planned: the run.
+        started: when this call of it began, in seconds since the epoch.
+        is_kept: whether its folder is there afterwards, and so the report in it.
     """
     try:
         try:
@@ -58,6 +64,8 @@ def accounted_for(planned: PlannedRun, started: float) -> Iterator[None]:
         await_server()
         if written:
             show_report(planned)
+        if is_kept and isinstance(error, BatchInferenceError):
+            error.report = written
         raise
     except Pause:  # it is to go on, in another process
         raise
@@ -65,6 +73,20 @@ def accounted_for(planned: PlannedRun, started: float) -> Iterator[None]:
         last_words = partial(leave_last_words, planned, started, told_as(error))
         shown_beside("the report", last_words).join(LAST_WORDS_SECONDS)
         raise
+    finally:
+        leave(planned)
+
+
+def leave(planned: PlannedRun) -> None:
+    """Say that this process works on a run no more; where the storage is away, silence says so."""
+
+    def let_go() -> None:
+        with suppress(Exception):
+            planned.let_go()
+
+    leaving = Thread(target=let_go, daemon=True)
+    leaving.start()
+    leaving.join(LAST_WORDS_SECONDS)
 
 
 def leave_last_words(planned: PlannedRun, started: float, error: BaseException) -> None:
@@ -89,7 +111,7 @@ def run_and_publish(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun
     Raises:
         BatchInferenceError: as `run_attempts` and `publish_run`.
     """
-    planned, tried, _ = run_attempts(planned, deadline)
+    planned, tried, attempt = run_attempts(planned, deadline)
     if planned.nothing_to_do:
         return planned, tried, None
     try:
@@ -97,7 +119,7 @@ def run_and_publish(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun
     except RowsMissing as error:
         # A writer that was thought dead has stored a record, which counts before later ones.
         get_run_logger().warning("publishing failed, another attempt follows: %s", error)
-    planned, more, _ = run_attempts(planned, deadline)
+    planned, more, _ = run_attempts(planned, deadline, attempt)
     return planned, tried + more, publish_run(planned)
 
 

@@ -39,6 +39,8 @@ def run_to_its_end(command: Callable[[], object]) -> None:
         except BatchInferenceError as error:
             leave_object(error, str(error), error.exit_code)
             say(f"{type(error).__name__}: {error}")
+            if error.report:
+                say(f"report: {error.report}")
             sys.exit(error.exit_code)
         except SystemExit as ended:
             if ended.code:
@@ -110,7 +112,8 @@ def leave_object(error: BaseException, words: str, exit_code: object) -> None:
     """The command's end as one line of JSON, for whoever has asked for that."""
     if is_for_a_program():
         told = {"error": words, "error_class": type(error).__name__, "exit_code": exit_code}
-        print_json({"state": "failed", **told})
+        report = error.report if isinstance(error, BatchInferenceError) else None
+        print_json({"state": "failed", **told, **({"report": report} if report else {})})
 
 
 def is_for_a_program() -> bool:

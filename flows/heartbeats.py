@@ -11,14 +11,17 @@ from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from threading import Event, Lock, Thread
+from uuid import UUID
 
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import FlowRun
 from prefect.context import FlowRunContext
 from prefect.events import emit_event
 from prefect.exceptions import Pause
 
 from flows.lost_worker import outlive_worker
 from flows.server_away import without_retries
+from tasks.errors import RunStopped
 
 HEARTBEAT = "prefect.flow-run.heartbeat"
 """Prefect's own name of them."""
@@ -26,6 +29,8 @@ LEFT = "prefect-ray-data.flow-run.left"
 """The last word of a process whose run was suspended: until it leaves, which takes seconds, it may
 have given signs of life, after which silence would be taken for its death."""
 EVERY_SECONDS = 30.0
+WAITING: dict[UUID, Event] = {}
+"""Of each flow run that this process is to try again: what ends its signs of life meanwhile."""
 
 
 @contextmanager
@@ -46,6 +51,8 @@ def heartbeats() -> Iterator[None]:
         "prefect.resource.name": context.flow.name,
     }
     over, speaking, ahead = Event(), Lock(), timedelta()
+    if (waiting := WAITING.pop(context.flow_run.id, None)) is not None:
+        waiting.set()
 
     def say(what: str) -> None:
         with suppress(Exception):
@@ -71,8 +78,23 @@ def heartbeats() -> Iterator[None]:
             over.set()
             say(LEFT)
         raise
+    except Exception as error:
+        if is_tried_again(context.flow_run, error):
+            WAITING[context.flow_run.id] = over
+        raise
     finally:
-        over.set()
+        if WAITING.get(context.flow_run.id) is not over:
+            over.set()
+
+
+def is_tried_again(run: FlowRun, error: Exception) -> bool:
+    """Whether this process tries a flow run again, perhaps after hours, as somebody has asked.
+
+    Only a deployment's process ends with its run, and with it these signs of life.
+    """
+    retries = run.empirical_policy.retries or 0
+    is_asked = run.deployment_id is not None and run.run_count <= retries
+    return is_asked and not isinstance(error, RunStopped)
 
 
 def time_at_server() -> datetime:

@@ -45,18 +45,19 @@ def lease_on_own_place(client: SyncPrefectClient, run: FlowRun) -> UUID | None:
 
 
 def give_back(client: SyncPrefectClient, run: FlowRun, lease: UUID | None) -> None:
-    """Give a place back at once that `lease_on_own_place` has taken anew.
+    """Give a place back at once that was taken for a state which the run has not come to.
 
     Args:
         client: of the server.
-        run: as `lease_on_own_place` took it.
-        lease: what that returned.
+        run: whose place it is.
+        lease: what `lease_on_own_place` returned.
+
+    Raises:
+        Exception: the server does not answer.
     """
-    if lease is None or (
-        run.state and lease == run.state.state_details.deployment_concurrency_lease_id
-    ):
-        return
-    client.release_concurrency_slots_with_lease(lease)
+    state = client.read_flow_run(run.id).state  # that of which only the answer was lost, perhaps
+    if lease and not (state and state.state_details.deployment_concurrency_lease_id == lease):
+        client.release_concurrency_slots_with_lease(lease)
 
 
 def is_renewed(client: SyncPrefectClient, lease: UUID) -> bool:

@@ -98,7 +98,7 @@ def preview(
             with (
                 staying_stopped(),
                 heeding_cancellation(trial, ours),
-                accounted_for(planned, started),
+                accounted_for(planned, started, is_kept=False),
                 nothing_kept(),
             ):
                 planned, *_ = run_attempts(planned, deadline_of(trial))

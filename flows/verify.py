@@ -124,7 +124,7 @@ def predicted_again(
         with (
             staying_stopped(),
             heeding_cancellation(trial, ours),
-            accounted_for(sample.planned, started),
+            accounted_for(sample.planned, started, is_kept=False),
         ):
             run_attempts(sample.planned, deadline_of(trial))
             return outcome_of(sample, configs, tolerance, is_where_runs_go=is_there)

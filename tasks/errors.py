@@ -63,6 +63,8 @@ class BatchInferenceError(Exception):
     """What else may be behind it, as a sentence to follow its own."""
     node: str | None = None
     """Ray's id of the node on which a stage could not be set up, as by loading the model."""
+    report: str | None = None
+    """Where the report lies of the run that it has ended, as a spec would name the place."""
 
     def locate(self, stage: str, source: str | None = None, row: int | None = None) -> Self:
         """Say where it happened, unless that is known better already."""

@@ -7,7 +7,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from threading import Event, Thread
 
@@ -41,6 +41,8 @@ class Holder:
     """Its start as the kernel counts, which the clock does not move; None where nobody said."""
     flow_runs: tuple[str, ...] = ()
     """Ids of the flow run that it carries out, and of the one that has started that."""
+    is_over: bool = False
+    """Whether it has said that it works on that no more, as a process that goes on may."""
 
     @classmethod
     def of(cls, pid: int, flow_runs: tuple[str, ...] = ()) -> "Holder":
@@ -90,6 +92,16 @@ def hold(storage: FsspecStorage, run: RunFolder, flow_runs: tuple[str, ...] = ()
     save_holder(storage, run.lease, Holder.of(os.getpid(), flow_runs))
 
 
+def let_go(storage: FsspecStorage, run: RunFolder) -> None:
+    """Say that this process works on a run no more, if it was the last to say that it did.
+
+    A notebook goes on where its run has failed, and would hold the output until it is closed.
+    """
+    holder = load_holder(storage, run.lease)
+    if holder and holder.is_this_process():
+        save_holder(storage, run.lease, replace(holder, is_over=True))
+
+
 @contextmanager
 def kept_held(hold: Callable[[], None]) -> Iterator[None]:
     """Say again and again, while the block lasts, that this process works on a run.
@@ -132,7 +144,8 @@ def load_holder(storage: FsspecStorage, path: str) -> Holder | None:
     except (LookupError, TypeError, ValueError) as error:
         logger.warning("%s is damaged: it names no process (%r)", path, error)
         return None
-    return Holder(host, pid, started, at, found.get("birth"), tuple(found.get("flow_runs") or ()))
+    flow_runs, is_over = tuple(found.get("flow_runs") or ()), bool(found.get("is_over"))
+    return Holder(host, pid, started, at, found.get("birth"), flow_runs, is_over)
 
 
 def holder_of(storage: FsspecStorage, run: RunFolder, *, or_own: bool = False) -> Holder | None:
@@ -169,6 +182,8 @@ def is_at_work(storage: FsspecStorage, path: str, holder: Holder) -> bool:
 
     Here its pid means nothing.
     """
+    if holder.is_over:
+        return False
     if holder.is_here:
         return holder.is_alive()
     return silent_seconds(storage, path, holder) < SILENT_SECONDS

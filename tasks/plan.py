@@ -7,7 +7,7 @@ from tasks.access import access_told
 from tasks.counted import counted
 from tasks.errors import OutputHeld
 from tasks.kinds.models import Model
-from tasks.lease import hold
+from tasks.lease import hold, let_go
 from tasks.ledgers import ledger_of
 from tasks.outputs import AtOutput, name_of_run, output_of
 from tasks.planning.call import Call
@@ -103,6 +103,10 @@ class PlannedRun(AtOutput):
     def hold(self) -> None:
         """Say that this process works on the run; to be said again and again."""
         hold(self.storage, self.run, self.options.flow_runs)
+
+    def let_go(self) -> None:
+        """Say that this process works on the run no more."""
+        let_go(self.storage, self.run)
 
     def refuse_given_up(self) -> None:
         """Refuse to go on with what somebody has given up, or to publish it over what they have.

@@ -190,6 +190,6 @@ def show_output(planned: PlannedRun, version: int) -> None:
 
 
 def leave_page(planned: PlannedRun, page: str) -> str:
-    """Store the page in the run's folder."""
+    """Store the page in the run's folder; where it lies, as a spec would name it."""
     planned.storage.write(planned.run.page, page.encode())
-    return planned.run.page
+    return named_on(planned.storage, planned.run.page)

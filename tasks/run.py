@@ -82,8 +82,8 @@ def next_attempt(
         refuse_other_code(planned.spec, planned.plan.pins["fingerprints"]["code"])
         number = number_of(job_files[-1]) + 1 if job_files else 1
         job = new_job(planned, gap, number, nodes_left_out(after))
-        if after is not None:  # who left word until now has not seen the new one
-            refuse_if_stopped(after.job)
+    if after is not None:  # who left word until now has not seen this one, or seen it cleared
+        refuse_if_stopped(after.job)
     attempt = Attempt(job, cluster, tell, planned.hold, warn=warn)
     FOLLOWED.append(attempt)
     del FOLLOWED[:-SHOWN]  # a process may follow hundreds of runs

@@ -9,7 +9,7 @@ from functools import partial
 from tasks.clusters.choose import cluster_of
 from tasks.clusters.running import RunningJob
 from tasks.clusters.stopping import stop_job
-from tasks.errors import BatchInferenceError, InvalidSpec
+from tasks.errors import BatchInferenceError, InvalidSpec, Unreachable
 from tasks.lease import Holder, holder_of, is_held_for
 from tasks.ledgers import ledger_of
 from tasks.outputs import first_job_of, output_of
@@ -124,6 +124,8 @@ def tell_to_stop(spec: BatchInferenceSpec, flow_run: str | None = None) -> Told:
                 quiet.append((job, []))
         except BatchInferenceError as error:
             quiet.append((job, [error]))
+        except OSError as error:
+            quiet.append((job, [Unreachable(f"job {job.id} cannot be told to stop: {error}")]))
     tell([job for job in left if job not in last])
     over = runs_over(spec, paths, published)
     for job, errors in quiet:

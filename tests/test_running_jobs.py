@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -76,6 +77,36 @@ def test_another_versions_job_is_passed_over(
     (warning,) = caplog.messages
     assert str(file_of(job)) in warning
     assert "of_tomorrow" in warning
+
+
+def test_word_of_a_cut_runs_first_job_that_is_damaged_keeps_no_other_from_being_stopped(
+    job: Job, caplog: pytest.LogCaptureFixture
+) -> None:
+    Path(job.run.prepared).write_text("no JSON")
+    with pytest.raises(InvalidSpec, match="is damaged"):  # told once all are stopped
+        tell_to_stop(job.spec)
+    assert Path(job.stopped_file).exists()
+    assert f"which jobs {job.run.prepared} leads to cannot be told" in caplog.text
+
+
+def test_a_storage_that_fails_for_one_job_keeps_no_other_from_being_stopped(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = make_plan(job.spec)
+    second = new_job(planned, left_to_do(planned, tried=False), job.attempt + 1)
+    write = type(job.storage).write
+
+    def fail_for_second(storage: Any, path: str, *content: Any) -> None:
+        if path == second.stopped_file:
+            raise TimeoutError("no answer")
+        write(storage, path, *content)
+
+    monkeypatch.setattr(type(job.storage), "write", fail_for_second)
+    told = tell_to_stop(job.spec)
+    assert [each.id for each in told.unseen] == [second.id]
+    (error,) = told.errors
+    assert "cannot be told to stop: no answer" in str(error)
+    assert Path(job.stopped_file).exists()
 
 
 def test_another_versions_job_is_followed_by_a_new_one(job: Job) -> None:

@@ -1,11 +1,12 @@
 """Runs that build on the output as it is and are not published: whose they are, who is at work."""
 
+import logging
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.errors import OutputHeld
+from tasks.errors import InvalidSpec, OutputHeld
 from tasks.kinds.clusters import InlineCluster
 from tasks.lease import holder_of
 from tasks.outputs import AtOutput, first_job_of, output_of
@@ -18,6 +19,8 @@ from tasks.ray_job.job import Job, without_result
 from tasks.record_coverage import rows_settled
 from tasks.run_folder import read_header
 from tasks.spec import BatchInferenceSpec
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -123,9 +126,10 @@ class UnfinishedRuns(AtOutput):
     def refuse_live(self, run: RunFolder) -> None:
         """Raise OutputHeld where somebody is at work on a run."""
         if holder := holder_of(self.storage, run):
+            known = holder.flow_runs[:1]
             error = OutputHeld(
-                f"{self.output.path} is held by run {run.run_id}, at work in {holder}; wait for "
-                "it, or stop it first"
+                f"{self.output.path} is held by run {run.run_id}, at work in {holder}"
+                f"{f' for flow run {known[0]}' if known else ''}; wait for it, or stop it first"
             )
             error.flow_runs = holder.flow_runs
             error.is_over = lambda: holder_of(self.storage, run) is None
@@ -228,7 +232,10 @@ def jobs_left(spec: BatchInferenceSpec, paths: list[str]) -> list[Job]:
     storage, _ = output_of(spec)
     jobs = without_result(storage, paths)
     for pointer in [path for path in paths if path.endswith("/prepared.json")]:
-        elsewhere, run = first_job_of(spec, storage, pointer)
-        attempts = elsewhere.list(f"{run.path}/attempts")
-        jobs += without_result(elsewhere, [each.path for each in attempts])
+        try:
+            elsewhere, run = first_job_of(spec, storage, pointer)
+            attempts = elsewhere.list(f"{run.path}/attempts")
+            jobs += without_result(elsewhere, [each.path for each in attempts])
+        except (InvalidSpec, OSError) as error:  # the others are to be told all the same
+            logger.warning("which jobs %s leads to cannot be told: %s", pointer, error)
     return jobs

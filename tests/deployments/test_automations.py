@@ -52,11 +52,14 @@ from flows.redrive import redrive
 from flows.search import search
 from flows.verify import verify
 from tasks.errors import InvalidSpec
+from tasks.ray_job.follower_heartbeat import STOPPED
 from tests.flows.test_heartbeats import heard
 from tests.stack_server import stack_server
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
+FAILED = "Flow run encountered an exception: "
+"""What Prefect says before an error that has ended a flow."""
 SILENT_SECONDS = 10.0
 """The least that Prefect takes."""
 PATIENCE_SECONDS = 150.0
@@ -156,6 +159,9 @@ def await_events(deployment: UUID) -> None:
     """Wait until what has happened so far is known to the automations, told twice or not."""
     crashed = flow_run(deployment, Running(), Crashed(message="by its worker's word"))
     await_that(lambda: awaits_retry(crashed), lambda: states_of(crashed))
+    with get_client(sync_client=True) as client:
+        # Else no worker takes one whose flow has `retries`.
+        assert client.read_flow_run(crashed).empirical_policy.retry_type == "reschedule"
 
 
 def runs_of(deployment: UUID) -> int:
@@ -314,13 +320,17 @@ def test_somebody_is_told_of_what_fails_and_of_what_does_not_come(
 ) -> None:
     deploy(alert_on_failure(block))
     flow_run(deployments["first"], Running(), Completed())
+    flow_run(deployments["first"], Running(), Failed(message=f"{FAILED}RunStopped: {STOPPED}"))
+    flow_run(deployments["first"], Running(), Failed())
     flow_run(deployments["first"], Running(), Failed(message="too many rows were set aside"))
     late: Any = Failed(name="TimedOut", message="Flow run exceeded timeout of 60.0 second(s)")
     flow_run(deployments["first"], Running(), late)
-    reasons = ("too many rows were set aside", "exceeded timeout of 60.0", "batch-inference/then")
+    reasons = ("Failed\nNone\n", "too many rows were set aside", "exceeded timeout of 60.0")
+    reasons = (*reasons, "batch-inference/then")
     await_that(lambda: all(map(is_told, reasons)), lambda: Inbox.letters)
     subjects = {letter["subject"] for letter in Inbox.letters}
     assert subjects == {"A batch inference run failed", "batch-inference/then is overdue"}
+    assert not is_told(STOPPED)
 
 
 @pytest.mark.parametrize("name", ["batch-inference/misspelt", "misspelt"])

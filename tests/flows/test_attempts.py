@@ -40,7 +40,9 @@ from tasks.errors import (
     Unreachable,
 )
 from tasks.job_look import Look
+from tasks.lease import holder_of, is_held_for, load_holder
 from tasks.ledgers import ledger_of
+from tasks.outputs import output_of
 from tasks.plan import PlannedRun, make_plan
 from tasks.protocol.acceptance import Gap
 from tasks.publish import publish_planned
@@ -353,6 +355,20 @@ def test_a_run_that_is_started_again_does_not_throw_its_own_work_away(
     with pytest.raises(StageFailed):
         batch_inference(spec, restart=True)
     assert batch_inference(spec, restart=True)["resumed_rows"] == 500
+
+
+def test_a_process_whose_run_has_failed_holds_the_output_no_more(numbers: Path) -> None:
+    """A notebook goes on, and others would wait until it is closed."""
+    spec = spec_of(numbers, model=dies_once(numbers), retries={"max_attempts": 1})
+    with pytest.raises(StageFailed):
+        batch_inference(spec)
+    storage, output = output_of(spec)
+    (run,) = map(output.run, storage.folders(output.runs))
+    holder = load_holder(storage, run.lease)
+    assert holder
+    assert holder.is_this_process()
+    assert holder_of(storage, run, or_own=True) is None
+    assert is_held_for(storage, run, "another") is not is_held_for(storage, run, *holder.flow_runs)
 
 
 def test_a_run_that_was_stopped_is_gone_on_with_by_who_starts_it_again(

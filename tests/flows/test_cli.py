@@ -531,6 +531,27 @@ def test_exit_codes_3_and_2(
 
 @pytest.mark.prefect
 @pytest.mark.usefixtures("prefect_server")
+@pytest.mark.parametrize("verb", ["run", "preview"])
+def test_a_run_that_fails_says_where_its_report_lies(
+    verb: str, numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A preview's is gone by then."""
+    broken = {"kind": "python", "class": "predictors:LacksItsFile"}
+    once = {"max_attempts": 1}
+    file = str(write_spec(numbers.parent, model=broken, retries=once))
+    assert call(monkeypatch, verb, file, "--json") == 1
+    said = capsys.readouterr()
+    ended, last_line = json.loads(said.out.splitlines()[-1]), said.err.splitlines()[-1]
+    if verb == "preview":
+        assert "report" not in ended
+        assert "report:" not in last_line
+    else:
+        assert last_line == f"report: {ended['report']}"
+        assert "failed, nothing published" in Path(ended["report"]).read_text()
+
+
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
 def test_a_preview_of_rows_that_would_be_held_back_ends_with_3(
     numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -189,6 +189,30 @@ def test_a_place_is_given_back_where_nobody_hears_what_it_was_taken_for(
     assert places_taken(client, deployment) == before
 
 
+def test_a_place_is_kept_where_only_the_answer_is_lost(
+    numbers: Path, client: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Prefect would take it from whoever has it by then, as the run ends."""
+    deployment = limited(client)
+    run, _ = placed_run(client, {"spec": spec_of(numbers).as_json()}, deployment)
+    client.set_flow_run_state(run, Running())
+    client.set_flow_run_state(run, Cancelled())
+    set_state = SyncPrefectClient.set_flow_run_state
+
+    def lose_answer(*args: Any, **kwargs: Any) -> Any:
+        set_state(*args, **kwargs)
+        raise httpx.ReadTimeout("no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SyncPrefectClient, "set_flow_run_state", lose_answer)
+        with pytest.raises(httpx.ReadTimeout):
+            cancel_in_earnest(str(run))
+    assert client.read_flow_run(run).state_name == "Cancelling"
+    assert places_taken(client, deployment) == 1
+    say_over(run, "stopped")
+    assert places_taken(client, deployment) == 0
+
+
 @pytest.mark.parametrize("again", [*BEGUN_AGAIN, "somebody wants it after all"])
 @pytest.mark.parametrize("is_next_at_work", [False, True])
 def test_no_automation_begins_a_run_again_that_somebody_has_cancelled(

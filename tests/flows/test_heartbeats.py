@@ -11,6 +11,7 @@ from prefect import flow
 from prefect.client.orchestration import get_client
 from prefect.events import emit_event
 from prefect.events.worker import EventsWorker
+from prefect.flow_engine import run_flow
 from prefect.runtime import flow_run
 from prefect.settings import get_current_settings
 
@@ -77,6 +78,33 @@ def test_signs_of_life_come_until_the_run_has_ended(
     assert max(times) < ended.end_time
     named = {"prefect.resource.role": "flow", "prefect.resource.name": "living"}
     assert named | {"prefect.resource.id": f"prefect.flow.{ended.flow_id}"} in told[0]["related"]
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_signs_of_life_go_on_while_the_process_waits_to_try_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would be taken for dead, and begun in another one beside it."""
+    given, begun = list[float](), list[float]()
+    monkeypatch.setattr(heartbeats, "EVERY_SECONDS", 0.1)
+    monkeypatch.setattr(heartbeats, "emit_event", lambda *_, **__: given.append(time.monotonic()))
+
+    @flow(retries=1, retry_delay_seconds=3)
+    def fails_twice() -> None:
+        with heartbeats.heartbeats():
+            begun.append(time.monotonic())
+            await_that(lambda: any(each > begun[-1] for each in given), "no heartbeats")
+            raise ValueError("again")
+
+    with get_client(sync_client=True) as client:
+        deployment = client.create_deployment(client.create_flow(fails_twice), "fails-twice")
+        run = client.create_flow_run_from_deployment(deployment)
+    run_flow(fails_twice, flow_run=run, return_type="state")
+    ended = time.monotonic()
+    first, second = begun
+    assert any(first + 1 < each < second for each in given)
+    time.sleep(1.5)
+    assert not any(each > ended for each in given)
 
 
 @pytest.mark.usefixtures("prefect_server")

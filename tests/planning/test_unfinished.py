@@ -73,9 +73,10 @@ def test_a_run_in_another_process_is_not_gone_on_with_here(tmp_path: Path) -> No
     """Of a cluster its job would be followed; a process keeps its own."""
     make_inputs(tmp_path / "in")
     planned = make_plan(classify_spec(tmp_path))
-    elsewhere = replace(Holder.of(os.getpid()), host="elsewhere")
+    elsewhere = replace(Holder.of(os.getpid(), ("the-flow-run", "its-caller")), host="elsewhere")
     save_holder(planned.storage, planned.run.lease, elsewhere)
-    with pytest.raises(OutputHeld, match=r"at work in process \d+ on elsewhere"):
+    told = r"at work in process \d+ on elsewhere for flow run the-flow-run; wait for it"
+    with pytest.raises(OutputHeld, match=told):
         make_plan(planned.spec)
     silent_since = time.time() - SILENT_SECONDS - 5
     os.utime(planned.run.lease, (silent_since, silent_since))
