@@ -2,6 +2,7 @@
 
 import io
 import json
+import weakref
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from PIL import Image
 from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.images import decode_image
 from tasks.kinds.models import HuggingFaceModel
-from tasks.kinds.models.hf.whole_images import FILLED, Preparation
+from tasks.kinds.models.hf.whole_images import FILLED, SIZE, Preparation
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.vision.detection import Choice, detection_columns
 from tasks.kinds.models.vision.pixels import PIXELS
@@ -218,6 +220,25 @@ def test_a_broken_image_is_the_rows_fault(tmp_path: Path) -> None:
     save_detr(tmp_path)
     with pytest.raises(ValueError, match="not an image"):
         predicted(tmp_path, TASK, rows_of("image", [b"no image"]))
+
+
+def test_images_as_they_were_read_are_in_memory_one_by_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of a camera have a hundred times the pixels that a model gets."""
+    read, at_once = list[weakref.ref[np.ndarray]](), list[int]()
+
+    def decoded(data: bytes) -> np.ndarray:
+        image = decode_image(data)
+        read.append(weakref.ref(image))
+        at_once.append(sum(each() is not None for each in read))
+        return image
+
+    monkeypatch.setattr("tasks.kinds.models.vision.pixels.decode_image", decoded)
+    model = HuggingFaceModel(task=TASK, name_or_path=str(folder))
+    found = model.preprocessor()(rows_of("image", [png(each) for each in PICTURES]))
+    assert found[SIZE].to_pylist() == [[*each.shape[:2]] for each in PICTURES]
+    assert (len(read), max(at_once)) == (len(PICTURES), 2)  # the next one and the one before it
 
 
 def test_options_of_other_tasks_are_refused() -> None:

@@ -123,11 +123,14 @@ def pixels_function(checkpoint: Checkpoint, column: str, num_threads: int) -> Fu
     preparation = Preparation(checkpoint)
 
     def preprocess(rows: pa.Table) -> pa.Table:
-        images = [*arrays_of(column_of(rows, column), column)]
-        made = [preparation.prepare(image) for image in images]
+        made, sizes = list[Prepared](), list[tuple[int, int]]()
+        # One by one, as they are much larger than what is made of them.
+        for image in arrays_of(column_of(rows, column), column):
+            made.append(preparation.prepare(image))
+            sizes.append(image.shape[:2])
         rows = rows.append_column(PIXELS, tensor_array([each.pixels for each in made]))
         rows = rows.append_column(FILLED, pairs([each.filled for each in made]))
-        return rows.append_column(SIZE, pairs([image.shape[:2] for image in images]))
+        return rows.append_column(SIZE, pairs(sizes))
 
     return shared_out(preprocess, num_threads)
 
