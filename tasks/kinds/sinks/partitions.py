@@ -45,7 +45,7 @@ def partitioned(
         most: combinations that there may be.
 
     Raises:
-        InvalidSpec: a column is not there, or has too many values.
+        InvalidSpec: a column is not there, or has too many values, or one that is no folder.
     """
     field = "sink.partition_by"
     missing = [name for name in by if name not in rows.column_names]
@@ -125,6 +125,9 @@ def group_rows(keys: pa.Table) -> Groups:
     """Each combination of values with the rows that have it, in order; each row is in one group.
 
     To look for rows equal to a value would find none for NaN, and -0.0 twice.
+
+    Raises:
+        InvalidSpec: a value is a time that Python has not.
     """
     codes = np.zeros(len(keys), dtype=np.int64)
     for column in keys.columns:
@@ -134,8 +137,29 @@ def group_rows(keys: pa.Table) -> Groups:
     order = np.argsort(codes.astype(np.uint16) if few else codes, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(order) else []
     firsts = keys.take(pa.array([rows[0] for rows in groups], pa.int64()))
-    values = zip(*(column.to_pylist() for column in firsts.columns), strict=True)
+    values = zip(*map(python_values, firsts.column_names, firsts.columns), strict=True)
     return [([*each], rows) for each, rows in zip(values, groups, strict=True)]
+
+
+def python_values(name: str, column: pa.ChunkedArray) -> list[object]:
+    """A column's values, to be spelled as folders.
+
+    Raises:
+        InvalidSpec: Python has not one of them. Arrow could spell it, but reads no year of five
+            digits back.
+    """
+    return [python_value(name, each) for each in column]
+
+
+def python_value(name: str, value: pa.Scalar) -> object:
+    """One of them."""
+    try:
+        return value.as_py()
+    except OverflowError as error:
+        given = {name: str(value.cast(pa.string()))}
+        problem = "is a time that Python has not, whose years are 1 to 9999, and cannot be a folder"
+        way_out = "mend it in a step, or name another column"
+        raise InvalidSpec.at("sink.partition_by", given, f"{problem}: {way_out}") from error
 
 
 def codes_of(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:

@@ -267,6 +267,28 @@ def test_a_column_that_cannot_be_folders_is_named(sink: Sink, values: Any, kind:
         sink.parts(rows, as_ids([0, 1]))
 
 
+@pytest.mark.parametrize(
+    ("number", "kind", "spelled"),
+    [
+        (2_932_897, pa.date32(), "10000-01-01"),
+        (-719_528, pa.date32(), "0000-01-01"),
+        (253_402_300_800, pa.timestamp("s"), "10000-01-01 00:00:00"),
+        (253_402_300_800 * 10**6, pa.timestamp("us", "UTC"), "10000-01-01 00:00:00.000000Z"),
+        (1 << 60, pa.duration("s"), str(1 << 60)),
+    ],
+    ids=str,
+)
+def test_a_time_that_python_has_not_is_named_with_its_column(
+    number: int, kind: pa.DataType, spelled: str
+) -> None:
+    times = pa.array([0, number], pa.int32() if kind == pa.date32() else pa.int64()).cast(kind)
+    rows = pa.table({"place": ["a", "b"], "when": times, "id": [0, 1]})
+    sink = ParquetSink(path="/out", partition_by=["place", "when"])
+    said = rf"sink\.partition_by: \{{'when': '{re.escape(spelled)}'\}} .* mend it in a step"
+    with pytest.raises(InvalidSpec, match=said):
+        sink.parts(rows, as_ids([0, 1]))
+
+
 @pytest.mark.parametrize("sink", SINKS, ids=repr)
 @pytest.mark.parametrize("by", [[], ["x"]])
 def test_no_rows_give_no_part(sink: Sink, by: list[str]) -> None:
