@@ -16,6 +16,9 @@ from tasks.errors import SchemaMismatch
 from tasks.protocol.ids import IdRuns, Ids, are_in, as_ids, distinct, row_of, shard_of
 
 ROW = "__row"
+PUBLISHED_ROW = "__published_row"
+"""Beside `ROW` where rows are predicted again only to be compared: their ids in the runs that have
+published them, by which tokens are drawn. Rows of several runs may have the same."""
 RESERVED = "__"
 METADATA_KEY = b"batch"
 

@@ -12,7 +12,9 @@ from tasks.kinds.models.model import Placement
 from tasks.kinds.models.python import PythonModel, came_back
 from tasks.kinds.user_modules import put_first
 from tasks.machine import cores
-from tasks.protocol.batch import RESERVED, ROW
+from tasks.protocol.batch import PUBLISHED_ROW, RESERVED, ROW
+from tasks.protocol.ids import ROW_BITS, as_ids, row_of, shard_of
+from tasks.protocol.plan_file import PUBLISHED_SHARDS
 from tasks.quick_imports import quick_imports
 from tasks.ray_job.adaptive_batching import Pace
 from tasks.ray_job.as_planned import refuse_changed_code, with_those_weights
@@ -77,7 +79,8 @@ def infer_stage(job: Job, device: str, num_threads: int) -> StageAdapter:
     # A class of the user's may hold what it likes, and say how garbage is collected.
     is_own = isinstance(spec.model, PythonModel)
     with nullcontext() if is_own else quick_imports():
-        predict = traced(job, joined(spec, spec.model.predictor(placement)))
+        predict = told_published_ids(job, spec.model.predictor(placement))
+        predict = traced(job, joined(spec, predict))
     refuse_changed_code(job)
     predict = with_those_weights(job, predict)
     rows = spec.model.rows_per_call
@@ -94,6 +97,24 @@ def importable(job: Job) -> BatchInferenceSpec:
     """The job's spec, once this process can import the user's modules."""
     put_first(job.working_dir)
     return job.spec
+
+
+def told_published_ids(job: Job, predict: Function) -> Function:
+    """The function; where rows are published by other ids than they have here, it gets these too.
+
+    It is told beside the rows, not in place of their ids: rows of several runs may share one.
+    """
+    shards = job.pins.get(PUBLISHED_SHARDS)
+    if shards is None:
+        return predict
+    published = as_ids(shards)
+
+    def predict_told(rows: pa.Table) -> pa.Table:
+        ids = rows[ROW].to_numpy()
+        there = published[shard_of(ids)] << ROW_BITS | row_of(ids)
+        return predict(rows.append_column(PUBLISHED_ROW, pa.array(there)))
+
+    return predict_told
 
 
 def joined(spec: BatchInferenceSpec, predict: Function) -> Function:

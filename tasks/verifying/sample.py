@@ -19,7 +19,7 @@ from tasks.previewing import refuse_unlike, staged_with_ids, trial_of
 from tasks.protocol.ids import ROW_BITS, IdRuns, Mask, RowsByRun, are_in, by_run, row_of, shard_of
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.ledger_lines import LedgerFile
-from tasks.protocol.plan_file import load_plan
+from tasks.protocol.plan_file import PUBLISHED_SHARDS, load_plan
 from tasks.publishing.output_rows import OutputReader
 from tasks.run_folder import pin_schema, run_id_of, save_and_reload, save_header
 from tasks.run_options import RunOptions
@@ -64,7 +64,7 @@ class Sample(AtOutput):
     @cached_property
     def numbers(self) -> dict[tuple[str, int], int]:
         """The new run's number of each shard, by the run that has published it and its own."""
-        own = [int(shard_of(line["aside"].ids()[0])) for line in self.lines]
+        own = [published_shard(line["aside"]) for line in self.lines]
         lines = zip(self.lines, own, strict=True)
         return {(line["origin_run"], number): line["number"] for line, number in lines}
 
@@ -155,6 +155,11 @@ class Sample(AtOutput):
         return OutputReader(self.storage, self.spec.sink, schema, schema.names)
 
 
+def published_shard(rows: IdRuns) -> int:
+    """The number of a shard in the run that has published it, by rows of it."""
+    return int(shard_of(rows.ids()[0]))
+
+
 def trial_to_verify(
     spec: BatchInferenceSpec, rows: int, name: str, *, on_cluster: bool
 ) -> BatchInferenceSpec:
@@ -242,7 +247,12 @@ def plan_trial(
     drawn = [[line["origin_run"], line["aside"]] for line in work.lines]
     run_key = digest(["verify", output.path, config, drawn])
     run = output.run(run_id_of(run_key))
-    pins: dict[str, Any] = {"fingerprints": fingerprints, "ledger_version": 0, "limit": None}
+    pins: dict[str, Any] = {
+        "fingerprints": fingerprints,
+        "ledger_version": 0,
+        "limit": None,
+        PUBLISHED_SHARDS: [published_shard(IdRuns.of_json(line["aside"])) for line in work.lines],
+    }
     with at_output(trial):
         plan = work.plan(load_plan(storage, run), pins, lasting_columns(work.spec, seen.schema))
         plan = save_and_reload(storage, run, plan)

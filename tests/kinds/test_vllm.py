@@ -24,7 +24,7 @@ from tasks.kinds.models import VllmModel
 from tasks.kinds.models.hf.sampling import seed_of
 from tasks.kinds.models.llm.engine import CUT_OFF, Engine, load_engine
 from tasks.kinds.models.model import Placement
-from tasks.protocol.batch import ROW
+from tasks.protocol.batch import PUBLISHED_ROW, ROW
 from tasks.ray_job.blame import Outcome, call_with_blame
 from tests.kinds.tiny_writers import save_chatting_gpt2
 from tests.kinds.vllm_stand_in import BROKEN, LLM, vllm_stand_in
@@ -119,6 +119,18 @@ def test_children_of_one_row_draw_each_for_itself(engine: type[LLM]) -> None:
     given = [each.given["seed"] for each in engine.made[0].parameters]
     assert given == [seed_of(0, key) for key in ((7, 0), (7, 1), (7, 2), (7, 3), (8, 0))]
     assert len(set(given)) == 5
+
+
+def test_rows_that_are_published_draw_by_their_ids_there(engine: type[LLM]) -> None:
+    """Of two runs they may have the same, and have answers of their own all the same."""
+    model = model_of(task="generate", options={"temperature": 0.7})
+    predict = model.predictor(Placement("cuda", dtype="bfloat16"))
+    rows = pa.table({ROW: [7, 8, 8, 9], PUBLISHED_ROW: [3, 3, 3, 5], "prompt": [*"abcd"]})
+    found = predict(rows)
+    given = [each.given["seed"] for each in engine.made[0].parameters]
+    assert given == [seed_of(0, key) for key in ((3, 0), (3, 0), (3, 1), (5, 0))]
+    assert found["generated_text"].to_pylist() == [*"abcd"]
+    assert PUBLISHED_ROW not in found.column_names
 
 
 @pytest.mark.parametrize("reason", ["error", "abort"])

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from tasks.kinds.models.hf.options import HuggingFaceOptions
 from tasks.kinds.models.llm.row_answers import Key, keys_of
+from tasks.protocol.batch import PUBLISHED_ROW
 
 
 def draws(options: HuggingFaceOptions, keys: Sequence[Key], device: str) -> list[Any]:
@@ -26,8 +27,15 @@ def draws(options: HuggingFaceOptions, keys: Sequence[Key], device: str) -> list
 
 
 def draws_by(rows: pa.Table) -> list[Key]:
-    """What a row's random numbers follow from: its key, or its place where it is of no job."""
-    return keys_of(rows) or [(place, 0) for place in range(len(rows))]
+    """What a row's random numbers follow from: its key, or its place where it is of no job.
+
+    Of rows that are published the key is of their id there, so that they draw what they drew.
+    """
+    keys = keys_of(rows) or [(place, 0) for place in range(len(rows))]
+    if PUBLISHED_ROW not in rows.column_names:
+        return keys
+    published = rows[PUBLISHED_ROW].to_pylist()
+    return [(row, child) for row, (_, child) in zip(published, keys, strict=True)]
 
 
 def seed_of(seed: int, key: Key) -> int:
