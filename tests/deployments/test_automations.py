@@ -325,8 +325,12 @@ def test_somebody_is_told_of_what_fails_and_of_what_does_not_come(
     flow_run(deployments["first"], Running(), Failed(message="too many rows were set aside"))
     late: Any = Failed(name="TimedOut", message="Flow run exceeded timeout of 60.0 second(s)")
     flow_run(deployments["first"], Running(), late)
-    reasons = ("Failed\n\n", "too many rows were set aside", "exceeded timeout of 60.0")
-    reasons = (*reasons, "batch-inference/then")
+    reasons = (
+        "Failed\n\n",
+        "too many rows were set aside",
+        "exceeded timeout of 60.0",
+        "batch-inference/then",
+    )
     await_that(lambda: all(map(is_told, reasons)), lambda: Inbox.letters)
     subjects = {letter["subject"] for letter in Inbox.letters}
     assert subjects == {"A batch inference run failed", "batch-inference/then is overdue"}
