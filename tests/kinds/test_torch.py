@@ -437,6 +437,19 @@ def test_one_value_is_that_of_the_only_row(tmp_path: Path) -> None:
     assert made == predicted(model, ROWS)["prediction"]
 
 
+def test_all_that_comes_of_a_batch_of_one_is_of_the_only_row(tmp_path: Path) -> None:
+    """Lists too: squeezed, they are of as many values as the model has scores."""
+    model = several(tmp_path, "squeezed lists")
+    made = predicted(model, ROWS, batch_size=1)
+    np.testing.assert_allclose(values(made), sums(model), atol=1e-6)
+    assert made.equals(predicted(model, ROWS))
+    assert made.slice(1).equals(predicted(model, ROWS.slice(1)))
+    model = several(tmp_path, "squeezed dict")
+    assert predicted(model, ROWS, batch_size=1).equals(predicted(model, ROWS))
+    with pytest.raises(UserCodeBroke, match=r"output 'output' is of shape \(0, 3\) for 1 row: "):
+        predicted(several(tmp_path, "empty"), ROWS, batch_size=1)
+
+
 def test_outputs_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(InvalidSpec, match=r"'sum' is not among \['total', 'double'\]"):
         predicted(several(tmp_path, "dict", outputs=["sum"]), ROWS)

@@ -85,6 +85,9 @@ class Several(torch.nn.Module):
             "mean": total.mean(0),
             "one": total.mean(),
             "squeezed": (2 * total[:, :1]).squeeze(),
+            "squeezed lists": total.squeeze(),
+            "squeezed dict": {"total": total.squeeze(), "double": (2 * total[:, :1]).squeeze()},
+            "empty": total[:0],
         }
         return many[self.returns]
 

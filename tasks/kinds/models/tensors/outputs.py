@@ -47,9 +47,10 @@ def named(returned: Any, wanted: Sequence[str], rows: int) -> dict[str, Any]:
 
 
 def of_rows(name: str, values: Any, rows: int) -> Any:
-    """An output with a value for each row; one that is alone is that of the only row.
+    """An output with a value for each row; of a batch of one row all of it is that row's.
 
-    `squeeze` leaves no dimension of a batch of one.
+    There `squeeze` takes the dimension of rows away as well. One of length 1 that stands first is
+    taken for that of rows.
 
     Raises:
         UserCodeBroke: it is no tensor, or has not one value for each row.
@@ -59,7 +60,7 @@ def of_rows(name: str, values: Any, rows: int) -> Any:
         kind = type(values).__name__
         problem = f"the model's output {name!r} is of type {kind}: leave it out in model.outputs"
         raise UserCodeBroke(problem)
-    if rows == 1 and not len(shape):
+    if rows == 1 and (not len(shape) or shape[0] > 1):
         return values[None]
     if not len(shape) or shape[0] != rows:
         raise UserCodeBroke(
