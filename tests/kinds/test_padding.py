@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,24 @@ def test_an_encoder_decoder_classifies_as_it_does_by_itself(tmp_path: Path) -> N
         np.testing.assert_allclose(scores, wanted.sort(descending=True).values, atol=TOLERANCE)
     none = predicted(tmp_path, "text-classification", rows.slice(0, 0), top_k=4)
     assert none.schema == found.schema  # though it wants a text that ends
+
+
+def test_longrope_is_found_in_parts_and_layers() -> None:
+    from transformers import Gemma3Config
+
+    factors = {"short_factor": [1.0] * 8, "long_factor": [2.0] * 8, "rope_theta": 1e4}
+    by_layer = {
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+        "full_attention": {
+            "rope_type": "longrope",
+            "original_max_position_embeddings": 24,
+            **factors,
+        },
+    }
+    sizes = {"num_hidden_layers": 2, "head_dim": 16, "max_position_embeddings": 64}
+    assert padding.longest_padded(Gemma3Config(text_config={**sizes})) == math.inf
+    made = Gemma3Config(text_config={**sizes, "rope_parameters": by_layer})
+    assert padding.longest_padded(made) == 24
 
 
 def test_a_batch_of_one_length_is_no_larger_than_another() -> None:

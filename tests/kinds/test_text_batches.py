@@ -1,5 +1,7 @@
 """Which texts share a batch: such as are of like length, so that little padding is computed."""
 
+from functools import partial
+
 import numpy as np
 
 from tasks.kinds.models.hf.text import (
@@ -9,6 +11,8 @@ from tasks.kinds.models.hf.text import (
     TOKENS_PER_BATCH_ON_GPU,
     TextInputs,
     batches_by_length,
+    batches_of_one_length,
+    parted,
 )
 from tasks.kinds.models.model import Placement
 
@@ -48,6 +52,13 @@ def test_a_batch_of_a_given_size_is_of_that_size() -> None:
 def test_a_text_that_is_too_long_for_a_batch_has_one_of_its_own() -> None:
     found = [index.tolist() for index in batches_by_length(np.array([1, 900, 0]), None, 512, 128)]
     assert found == [[1], [0, 2]]
+
+
+def test_only_long_texts_share_no_batch_with_those_of_other_lengths() -> None:
+    cuts = (batches_by_length, batches_of_one_length)
+    by_length, alike = (partial(each, size=9) for each in cuts)
+    found = parted(np.array([3, 25, 24, 30, 25, 1]), 24, by_length, alike)
+    assert [index.tolist() for index in found] == [[3], [1, 4], [2, 0, 5]]
 
 
 def test_batches_are_large_on_gpus() -> None:

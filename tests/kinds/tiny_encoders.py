@@ -43,6 +43,17 @@ OF_TYPE: dict[str, dict[str, Any]] = {
     },
     "mra": SIZES,
     "nystromformer": {**SIZES, "segment_means_seq_len": 64, "num_landmarks": 64},
+    "phi3": {
+        **SIZES,
+        "num_key_value_heads": 2,
+        "original_max_position_embeddings": 24,
+        "rope_parameters": {
+            "rope_type": "longrope",
+            "rope_theta": 10_000.0,
+            "short_factor": [1.0] * 8,
+            "long_factor": [1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 24.0, 32.0],
+        },
+    },
     "reformer": {
         "hidden_size": 32,
         "attention_head_size": 16,

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from tasks.kinds.models.hf.text import (
     TextInputs,
     batches_by_length,
     batches_of_one_length,
+    parted,
 )
 from tasks.kinds.models.llm.row_answers import Key
 from tasks.kinds.models.model import Function, Placement
@@ -112,8 +114,14 @@ class Writer:
         beams = self.settings.get("num_beams", 1)
         size = self.placement.rows(max(1, self.prompts_per_batch(lengths) // beams))
         size = 1 if self.alone else size
+        alike = partial(batches_of_one_length, size=size)
         if self.same_lengths:
-            return batches_of_one_length(lengths, size)
+            return alike(lengths)
+        longest = self.inputs.longest_padded - self.settings["max_new_tokens"]
+        return parted(lengths, longest, partial(self.padded, size=size), alike)
+
+    def padded(self, lengths: npt.NDArray[np.int64], size: int) -> Iterator[Index]:
+        """Positions of prompts of like length together."""
         if not self.cuts_evenly:
             return batches_by_length(lengths, size)
         number = in_whole_rounds(-(-len(lengths) // size), self.placement.num_threads)

@@ -4,6 +4,8 @@ Padding stands after a text, unless the text is to be gone on from, and after a 
 changes its place for it, and models that read from left to right come to it too late.
 """
 
+import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -40,6 +42,24 @@ def reads_padding(model: Any) -> bool:
     # Of an encoder-decoder only some say to the decoder what is padding.
     decodes = bool(getattr(model.config, "is_encoder_decoder", False))
     return of_the_end or decodes or model.config.model_type in READS_PADDING
+
+
+def longest_padded(config: Any) -> float:
+    """Tokens of the longest texts that may share a batch with texts of other lengths.
+
+    With LongRoPE transformers turns the tokens of all of a batch's texts as it does those of the
+    longest one: by other factors beyond the length that the model was first trained with.
+    """
+    return min(longrope_lengths(config.to_dict()), default=math.inf)
+
+
+def longrope_lengths(settings: Any) -> Iterator[int]:
+    """Those first lengths; a part of a model may have its own, and so may layers of one type."""
+    if isinstance(settings, dict):
+        if settings.get("rope_type") == "longrope":
+            yield settings["original_max_position_embeddings"]
+        for each in settings.values():
+            yield from longrope_lengths(each)
 
 
 def pad_as_configured(inputs: "TextInputs", model: Any) -> None:

@@ -1,6 +1,8 @@
 """Text: tokenised once on the CPU, then sorted by length so that little padding is computed."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from tasks.kinds.models.hf.options import (
     HuggingFaceOptions,
     Task,
 )
+from tasks.kinds.models.hf.padding import longest_padded
 from tasks.kinds.models.hf.ragged import Ragged
 from tasks.kinds.models.hf.too_long import TooLong
 from tasks.kinds.models.hf.vocabulary import padding_token, refuse_unknown, tokens_known
@@ -37,6 +40,8 @@ TOKENS_PER_BATCH_ON_GPU = 32_768
 ENOUGH_TOKENS_ON_CPU = 512
 """Of so many a CPU makes as much a second as of more: padding is all that larger batches add."""
 MUCH_SHORTER = 0.97
+Cut = Callable[[npt.NDArray[np.int64]], Iterator[Index]]
+"""Lengths of rows to the positions of those of each batch."""
 
 
 def tokens_function(
@@ -139,6 +144,8 @@ class TextInputs:
         self.types, self.masks = types, True
         self.same_lengths = False
         """Whether the model would read padding: only texts of one length share a batch then."""
+        self.longest_padded = math.inf
+        """Tokens of the longest texts that share a batch with those of other lengths."""
         self.width = 1
         """Tokens that each text is padded to at least."""
         self.placement, self.device = placement, placement.device
@@ -149,9 +156,10 @@ class TextInputs:
         self.enough = ENOUGH_TOKENS_ON_CPU if on_cpu else self.tokens
 
     def keep_to(self, model: Any) -> None:
-        """Hand a model no token that it does not know."""
+        """Hand a model no token that it does not know, and no row padding that would change it."""
         self.known = tokens_known(model)
         self.padding = padding_token(self.tokenizer, self.known)
+        self.longest_padded = longest_padded(model.config)
 
     def tokens_of(self, rows: pa.Table) -> Ragged:
         """Token numbers of texts.
@@ -190,7 +198,9 @@ class TextInputs:
         """Positions of the rows of each batch."""
         if self.same_lengths:
             return batches_of_one_length(lengths, size, tokens)
-        return batches_by_length(lengths, size, tokens, self.enough)
+        padded = partial(batches_by_length, size=size, tokens=tokens, enough=self.enough)
+        alike = partial(batches_of_one_length, size=size, tokens=tokens)
+        return parted(lengths, self.longest_padded, padded, alike)
 
     def arguments(self, tokens: Ragged, index: Index) -> dict[str, Any]:
         """Token numbers, and a mask that says which are real."""
@@ -207,6 +217,23 @@ class TextInputs:
         if not tokens or max(tokens) >= (self.known or NO_LIMIT):
             tokens = [self.padding]
         return self.arguments(Ragged(pa.chunked_array([[tokens]])), np.array([0]))
+
+
+def parted(
+    lengths: npt.NDArray[np.int64], longest: float, padded: Cut, alike: Cut
+) -> Iterator[Index]:
+    """Positions of the rows of each batch, the long ones first, apart from the others.
+
+    Args:
+        lengths: of each row.
+        longest: up to which rows count as short.
+        padded: cuts the short ones into batches.
+        alike: cuts the long ones.
+    """
+    is_long = lengths > longest
+    for cut, those in ((alike, is_long), (padded, ~is_long)):
+        places = np.flatnonzero(those)
+        yield from (places[index] for index in cut(lengths[places]))
 
 
 def batches_by_length(

@@ -1,0 +1,26 @@
+"""Models of a few thousand random weights that write otherwise where padding is not minded."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.kinds.tiny_encoders import OF_TYPE
+from tests.kinds.tiny_models import VOCABULARY, saved, tokenizer
+from tests.kinds.tiny_writers import with_large_weights
+
+IDS = {"pad_token_id": 0, "eos_token_id": 3, "bos_token_id": 2}
+
+
+def save_phi3(folder: Path) -> Any:
+    """One that turns tokens otherwise in texts of more than 24 (LongRoPE)."""
+    return save_writer(folder, "phi3", **OF_TYPE["phi3"])
+
+
+def save_writer(folder: Path, kind: str, **sizes: Any) -> Any:
+    """One of a type of transformers'."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(kind, vocab_size=len(VOCABULARY), **sizes, **IDS)
+    tokenizer(with_pairs=False).save_pretrained(folder)
+    return saved(with_large_weights(AutoModelForCausalLM.from_config(config)), folder)
