@@ -34,6 +34,7 @@ def model() -> Any:
             super().__init__()
             self.weight = torch.nn.Parameter(torch.ones(1))
             self.register_buffer("shift", torch.zeros(1))
+            self.register_buffer("inv_freq", torch.zeros(1))
             self.twice = 2 * self.weight  # as weight normalisation leaves it
             self.kept: Any = None
 
@@ -85,6 +86,7 @@ def test_each_thread_has_a_model_and_all_have_its_weights(model: Any) -> None:
     assert model not in (one, other)
     assert one.weight is other.weight is model.weight
     assert one.shift is other.shift is model.shift
+    assert len({id(each.inv_freq) for each in (one, other, model)}) == 3  # of the last batch
 
 
 def test_a_batch_alone_has_all_threads_and_others_one_each(model: Any) -> None:

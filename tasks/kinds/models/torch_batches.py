@@ -183,8 +183,13 @@ class Work:
 
 
 def with_same_weights(model: Any) -> Any:
-    """The modules anew, around the same parameters and buffers."""
-    weights = (*model.parameters(), *model.buffers(), *reckoned_of_weights(model))
+    """The modules anew, around the same parameters and buffers.
+
+    But for the frequencies by which tokens are turned: LongRoPE writes those of a batch over the
+    last one's.
+    """
+    buffers = [each for name, each in model.named_buffers() if not name.endswith("inv_freq")]
+    weights = (*model.parameters(), *buffers, *reckoned_of_weights(model))
     return deepcopy(model, {id(each): each for each in weights})
 
 
