@@ -62,6 +62,18 @@ def test_depths_do_not_depend_on_the_other_images(folder: Path) -> None:
         assert furthest(mine, alone) < 1.1  # sums of batches are added up in another order
 
 
+def test_borders_are_the_processors_where_some_images_get_none(tmp_path: Path) -> None:
+    from transformers import DPTImageProcessorPil, pipeline
+
+    save_depth_anything(tmp_path)
+    DPTImageProcessorPil(do_resize=False, do_pad=True, size_divisor=16).save_pretrained(tmp_path)
+    library: Any = pipeline(TASK, str(tmp_path), device="cpu")
+    found = predicted(tmp_path, TASK, rows_of("image", [png(each) for each in PICTURES[:4]]))
+    for mine, picture in zip(depths_of(found), PICTURES, strict=False):
+        theirs = library(Image.fromarray(picture))["predicted_depth"].numpy()
+        assert furthest(mine, theirs) < 1
+
+
 @given(
     st.integers(1, 9),
     st.integers(1, 9),

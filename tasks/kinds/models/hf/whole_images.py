@@ -55,7 +55,8 @@ class Preparation:
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.processor = uncropped(checkpoint.image_processor())
-        probe = np.random.default_rng(0).integers(0, 256, (48, 64, 3), np.uint8)
+        # Of odd sides: to fill up those that are whole patches there is nothing to add.
+        probe = np.random.default_rng(0).integers(0, 256, (47, 61, 3), np.uint8)
         with checkpoint.prepares_images():
             self.whole = Prepared.by(self.processor, probe)
         # Where one class borders on another, a grey level makes one pixel in a hundred the other.
