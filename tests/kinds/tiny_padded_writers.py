@@ -15,6 +15,11 @@ def save_phi3(folder: Path) -> Any:
     return save_writer(folder, "phi3", **OF_TYPE["phi3"])
 
 
+def save_xlstm(folder: Path) -> Any:
+    """One that is recurrent in all layers, and asks for no mask."""
+    return save_writer(folder, "xlstm", hidden_size=128, num_hidden_layers=2, num_heads=2)
+
+
 def save_writer(folder: Path, kind: str, **sizes: Any) -> Any:
     """One of a type of transformers'."""
     import torch

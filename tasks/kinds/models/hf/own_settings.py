@@ -28,7 +28,7 @@ compile a model on a GPU: anew for each shape of batches, and with numbers that 
 COUNTS_PADDING = (
     *("recurrent_gemma", "bart", "bigbird_pegasus", "blenderbot", "blenderbot-small", "marian"),
     *("mbart", "mvp", "pegasus", "plbart", "trocr", "whisper"),
-    *("cpmant", "flaubert", "minimax", "xlm", "xlnet"),
+    *("cpmant", "flaubert", "minimax", "xlm", "xlnet", "xlstm"),
 )
 """Types of models that go on from a prompt as if the padding before it were a part of it."""
 MIXES_ROWS = ("rwkv",)
