@@ -14,7 +14,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.torch_threads import torch_threads
 from tests.kinds.tiny_models import predicted, rows_of, save_gpt2, texts
-from tests.kinds.tiny_padded_writers import save_phi3, save_xlstm
+from tests.kinds.tiny_padded_writers import save_llama4, save_phi3, save_xlstm
 from tests.kinds.tiny_writers import (
     save_bart,
     save_gemma,
@@ -41,6 +41,7 @@ SAVE: dict[str, Callable[[Path], Any]] = {
     "minimax": save_minimax,
     "phi3": save_phi3,
     "xlstm": save_xlstm,
+    "llama4": save_llama4,
     "penalty": lambda folder: save_penalising(folder),
 }
 GREEDY: list[tuple[str, str, dict[str, Any]]] = [
@@ -56,6 +57,7 @@ GREEDY: list[tuple[str, str, dict[str, Any]]] = [
     ("minimax", "text-generation", {"max_new_tokens": NEW_TOKENS}),
     ("phi3", "text-generation", {"max_new_tokens": NEW_TOKENS}),
     ("xlstm", "text-generation", {"max_new_tokens": NEW_TOKENS}),
+    ("llama4", "text-generation", {"max_new_tokens": NEW_TOKENS}),
     ("penalty", "text-generation", {"max_new_tokens": NEW_TOKENS}),
 ]
 SAMPLED = ("bart", "text2text-generation", {"max_new_tokens": 6, "do_sample": True, "top_k": 5})

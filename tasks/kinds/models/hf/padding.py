@@ -48,18 +48,21 @@ def longest_padded(config: Any) -> float:
     """Tokens of the longest texts that may share a batch with texts of other lengths.
 
     With LongRoPE transformers turns the tokens of all of a batch's texts as it does those of the
-    longest one: by other factors beyond the length that the model was first trained with.
+    longest one: by other factors beyond the length that the model was first trained with. And the
+    places from which on Llama 4 looks more sharply it counts from where padding begins.
     """
-    return min(longrope_lengths(config.to_dict()), default=math.inf)
+    return min(limits_of_padded(config.to_dict()), default=math.inf)
 
 
-def longrope_lengths(settings: Any) -> Iterator[int]:
-    """Those first lengths; a part of a model may have its own, and so may layers of one type."""
+def limits_of_padded(settings: Any) -> Iterator[int]:
+    """Those lengths; a part of a model may have its own, and so may layers of one type."""
     if isinstance(settings, dict):
         if settings.get("rope_type") == "longrope":
             yield settings["original_max_position_embeddings"]
+        if settings.get("attn_temperature_tuning"):
+            yield settings["floor_scale"] - 1
         for each in settings.values():
-            yield from longrope_lengths(each)
+            yield from limits_of_padded(each)
 
 
 def pad_as_configured(inputs: "TextInputs", model: Any) -> None:
