@@ -100,6 +100,22 @@ def test_scores_are_what_the_model_was_trained_to_give(
     assert any(abs(sum(its.values()) - 1) > 0.1 for its in theirs)
 
 
+def test_a_lone_class_has_the_score_that_the_pipeline_gives_it(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    from transformers import AutoModelForAudioClassification
+
+    lone = shutil.copytree(folders["spectrogram transformer"], tmp_path / "lone")
+    model: Any = AutoModelForAudioClassification.from_pretrained(
+        lone, num_labels=1, ignore_mismatched_sizes=True
+    )
+    model.save_pretrained(lone)
+    heard = given()[:3]
+    rows = rows_of("audio", pa.array([each.tolist() for each in heard], pa.list_(pa.float32())))
+    found = predicted(lone, TASK, rows)["predicted_score"].to_pylist()
+    assert found == [score for each in by_pipeline(lone, heard) for score in each.values()]
+
+
 def test_weights_of_older_releases_are_read(folders: dict[str, Path], tmp_path: Path) -> None:
     """As nearly all of the Hub's are: pickled, some under other names."""
     import torch

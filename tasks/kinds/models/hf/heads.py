@@ -6,13 +6,15 @@ import pyarrow as pa
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.arrays import NO_NUMBERS, Columns
+from tasks.kinds.models.hf.options import Task
 
 
-def probabilities(logits: Any, config: Any) -> Any:
-    """Scores as Hugging Face's own pipelines give them."""
+def probabilities(logits: Any, config: Any, task: Task) -> Any:
+    """Scores as Hugging Face's own pipelines give them: that of sounds gives 1 to a lone class."""
     if config.problem_type == "regression":
         return logits
-    if config.problem_type == "multi_label_classification" or logits.shape[-1] == 1:
+    is_lone = logits.shape[-1] == 1 and task != "audio-classification"
+    if config.problem_type == "multi_label_classification" or is_lone:
         return logits.sigmoid()
     return logits.softmax(-1)
 

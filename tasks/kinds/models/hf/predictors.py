@@ -42,7 +42,7 @@ def classify_images(
     model = checkpoint.model("AutoModelForImageClassification", placement)
     inputs = ImageInputs(checkpoint, placement, torch_dtype(placement))
     run = image_run(model, logits_of, inputs, placement, runtime)
-    return predict_with(inputs, run, labels(model, checkpoint, options))
+    return predict_with(inputs, run, labels(model, checkpoint, options, "image-classification"))
 
 
 def classify_texts(
@@ -50,7 +50,7 @@ def classify_texts(
 ) -> Function:
     """Labels of texts."""
     model, inputs, run = text_classifier(checkpoint, placement)
-    return predict_with(inputs, run, labels(model, checkpoint, options))
+    return predict_with(inputs, run, labels(model, checkpoint, options, "text-classification"))
 
 
 def classify_sounds(
@@ -61,7 +61,7 @@ def classify_sounds(
     multiply_faster(model, placement)
     inputs = SoundInputs(checkpoint, model, placement)
     run = side_by_side(model, logits_of, placement)
-    return predict_with(inputs, run, labels(model, checkpoint, options))
+    return predict_with(inputs, run, labels(model, checkpoint, options, "audio-classification"))
 
 
 def classify_by_entailment(
@@ -149,13 +149,13 @@ def logits_of(model: Any) -> embedding.Forward:
 
 
 def labels(
-    model: Any, checkpoint: Checkpoint, options: HuggingFaceOptions
+    model: Any, checkpoint: Checkpoint, options: HuggingFaceOptions, task: Task
 ) -> Callable[[Any], Columns]:
     """What makes label columns of scores."""
     names = heads.class_names(model.config, checkpoint.name)
 
     def columns(logits: Any) -> Columns:
-        scores = heads.probabilities(logits, model.config).cpu().numpy()
+        scores = heads.probabilities(logits, model.config, task).cpu().numpy()
         return label_columns(scores, names, options.top_k or 1)
 
     return columns
