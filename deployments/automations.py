@@ -30,12 +30,13 @@ from deployments.dead_runs import (
 from deployments.named_server import named_server
 from tasks.counted import counted
 from tasks.errors import InvalidSpec, RunStopped
+from tasks.ray_job.follower_heartbeat import STOPPED
 
 WHAT_HAPPENED = (
     "Flow run {{ flow_run.name }} of {{ flow.name }}: {{ flow_run.state.name }}\n"
     "{{ flow_run.state.message }}\n{{ flow_run | ui_url }}"
 )
-NOT_STOPPED = f"!Flow run encountered an exception: {RunStopped.__name__}: *"
+NOT_STOPPED = f"!Flow run encountered an exception: {RunStopped.__name__}: {STOPPED}*"
 """What Prefect says of a run that failed for another reason than `batch-inference cancel`."""
 
 

@@ -64,21 +64,27 @@ def accounted_for(planned: PlannedRun, started: float, *, is_kept: bool = True) 
         await_server()
         if written:
             show_report(planned)
-        if is_kept and isinstance(error, BatchInferenceError):
-            error.report = written
+        if is_kept:
+            leave(planned)
+            if isinstance(error, BatchInferenceError):
+                error.report = written
         raise
     except Pause:  # it is to go on, in another process
+        leave(planned)
         raise
     except BaseException as error:
         last_words = partial(leave_last_words, planned, started, told_as(error))
         shown_beside("the report", last_words).join(LAST_WORDS_SECONDS)
+        if is_kept:
+            leave(planned)
         raise
-    finally:
-        leave(planned)
 
 
 def leave(planned: PlannedRun) -> None:
-    """Say that this process works on a run no more; where the storage is away, silence says so."""
+    """Say that this process works no more on a run that is not published.
+
+    Where the storage is away its silence says so, or its end.
+    """
 
     def let_go() -> None:
         with suppress(Exception):

@@ -1,10 +1,11 @@
 """Judge, audit, then commit: all rows or none."""
 
+import logging
 import time
 from contextlib import suppress
 from typing import Any
 
-from tasks.errors import RowsMissing, RunStopped
+from tasks.errors import BatchInferenceError, RowsMissing, RunStopped
 from tasks.kinds.sources.table_reading.carried import GONE
 from tasks.plan import PlannedRun
 from tasks.planning.config import config_digests, model_digest
@@ -24,6 +25,8 @@ from tasks.ray_job.writing import QUARANTINE
 from tasks.record_coverage import count_rows
 from tasks.run import last_job
 from tasks.run_folder import pin_schema, published_schema, read_header
+
+logger = logging.getLogger(__name__)
 
 
 def publish_planned(planned: PlannedRun) -> int:
@@ -72,7 +75,10 @@ def publish_planned(planned: PlannedRun) -> int:
     except RowsMissing:
         pin_published_types(planned)  # if others have published since, the next attempt must know
         raise
-    leave_word(planned.spec, planned.run)  # to one that was taken for lost: nobody looks for it now
+    try:
+        leave_word(planned.spec, planned.run)  # to one taken for lost: nobody looks for it now
+    except (BatchInferenceError, OSError) as error:
+        logger.warning("published, but jobs that nobody follows could not be told: %s", error)
     return version
 
 

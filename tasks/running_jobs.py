@@ -112,7 +112,7 @@ def tell_to_stop(spec: BatchInferenceSpec, flow_run: str | None = None) -> Told:
     told, quiet = Told([], [], [], []), list[tuple[Job, list[BatchInferenceError]]]()
     published = published_runs(spec)
     paths = paths_of_runs(spec, published)
-    jobs = jobs_left(spec, paths)
+    jobs = jobs_left(spec, paths, told.errors)
     followed = asked_at_once(partial(is_followed_by, flow_run=flow_run), jobs)
     left = [job for job, is_its in zip(jobs, followed, strict=True) if is_its]
     last = last_of_each_run(left)

@@ -80,13 +80,30 @@ def test_another_versions_job_is_passed_over(
 
 
 def test_word_of_a_cut_runs_first_job_that_is_damaged_keeps_no_other_from_being_stopped(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is wrong is said once all are stopped."""
+    Path(job.run.prepared).write_text("no JSON")
+    with pytest.raises(InvalidSpec, match="is damaged"):
+        stop_jobs(job.spec)
+    assert Path(job.stopped_file).exists()
+    monkeypatch.setattr(running_jobs, "between_attempts", lambda *_: [])  # nobody holds the run
+    told = tell_to_stop(job.spec)
+    assert [each.id for each in told.unseen] == [job.id]
+    assert [type(each) for each in told.errors] == [InvalidSpec]
+    with pytest.raises(InvalidSpec, match="is damaged"):
+        give_up(job.spec, job.run)
+    assert not Path(job.run.abandoned).exists(), "who comes next tells them"
+
+
+def test_a_run_is_published_though_one_of_its_jobs_cannot_be_told(
     job: Job, caplog: pytest.LogCaptureFixture
 ) -> None:
+    planned = make_plan(job.spec)
+    run_attempt(planned)
     Path(job.run.prepared).write_text("no JSON")
-    with pytest.raises(InvalidSpec, match="is damaged"):  # told once all are stopped
-        tell_to_stop(job.spec)
-    assert Path(job.stopped_file).exists()
-    assert f"which jobs {job.run.prepared} leads to cannot be told" in caplog.text
+    assert publish_planned(planned) == 1
+    assert "published, but jobs that nobody follows could not be told" in caplog.text
 
 
 def test_a_storage_that_fails_for_one_job_keeps_no_other_from_being_stopped(

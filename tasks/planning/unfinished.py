@@ -1,12 +1,11 @@
 """Runs that build on the output as it is and are not published: whose they are, who is at work."""
 
-import logging
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.errors import InvalidSpec, OutputHeld
+from tasks.errors import BatchInferenceError, InvalidSpec, OutputHeld, Unreachable
 from tasks.kinds.clusters import InlineCluster
 from tasks.lease import holder_of
 from tasks.outputs import AtOutput, first_job_of, output_of
@@ -19,8 +18,6 @@ from tasks.ray_job.job import Job, without_result
 from tasks.record_coverage import rows_settled
 from tasks.run_folder import read_header
 from tasks.spec import BatchInferenceSpec
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -222,12 +219,18 @@ def tell(jobs: Collection[Job]) -> None:
         pass
 
 
-def jobs_left(spec: BatchInferenceSpec, paths: list[str]) -> list[Job]:
+def jobs_left(
+    spec: BatchInferenceSpec, paths: list[str], errors: list[BatchInferenceError] | None = None
+) -> list[Job]:
     """Jobs that have left no result, alive or not; of cut runs both.
 
     Args:
         spec: one with their output.
         paths: what lies in the folders of their runs.
+        errors: gets why first jobs of cut runs cannot be found, where the others are wanted then.
+
+    Raises:
+        BatchInferenceError: a first job cannot be found, and no list is given.
     """
     storage, _ = output_of(spec)
     jobs = without_result(storage, paths)
@@ -236,6 +239,9 @@ def jobs_left(spec: BatchInferenceSpec, paths: list[str]) -> list[Job]:
             elsewhere, run = first_job_of(spec, storage, pointer)
             attempts = elsewhere.list(f"{run.path}/attempts")
             jobs += without_result(elsewhere, [each.path for each in attempts])
-        except (InvalidSpec, OSError) as error:  # the others are to be told all the same
-            logger.warning("which jobs %s leads to cannot be told: %s", pointer, error)
+        except (InvalidSpec, OSError) as error:
+            known = error if isinstance(error, InvalidSpec) else Unreachable(f"{pointer}: {error}")
+            if errors is None:
+                raise known from error
+            errors.append(known)
     return jobs

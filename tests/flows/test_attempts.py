@@ -371,6 +371,20 @@ def test_a_process_whose_run_has_failed_holds_the_output_no_more(numbers: Path) 
     assert is_held_for(storage, run, "another") is not is_held_for(storage, run, *holder.flow_runs)
 
 
+def test_a_run_is_held_until_it_is_reported(numbers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who comes next would report it too, as of a process that has ended."""
+    held, report = [], flow_runs.report_run
+
+    def look_and_report(planned: PlannedRun, *more: Any) -> Any:
+        held.append(holder_of(planned.storage, planned.run, or_own=True))
+        return report(planned, *more)
+
+    monkeypatch.setattr(flow_runs, "report_run", look_and_report)
+    assert batch_inference(spec_of(numbers))["published"]
+    assert len(held) == 1
+    assert held[0]
+
+
 def test_a_run_that_was_stopped_is_gone_on_with_by_who_starts_it_again(
     numbers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

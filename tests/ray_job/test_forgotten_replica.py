@@ -31,9 +31,9 @@ class Replica:
         forgotten_replica.end_if_forgotten()
         return context.get_actor_id()
 
-    def wait(self):
+    def wait(self, seconds):
         import time
-        time.sleep(3)
+        time.sleep(seconds)
         return "goes on"
 
 ray.init(address=sys.argv[1], logging_level="ERROR", log_to_driver=False)
@@ -42,10 +42,10 @@ killed, known, forgotten = (replica.remote() for _ in range(3))
 dead = ray.get(killed.begin.remote(None))
 ray.kill(killed)
 ended = []
-for each, goes_by in ((known, None), (forgotten, dead)):
+for each, goes_by, seconds in ((known, None, 3), (forgotten, dead, 45)):
     try:
         ray.get(each.begin.remote(goes_by))
-        ended.append(ray.get(each.wait.remote()))
+        ended.append(ray.get(each.wait.remote(seconds)))
     except ray.exceptions.RayActorError:
         ended.append("ends")
 print(json.dumps(ended))
