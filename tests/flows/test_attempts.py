@@ -40,7 +40,7 @@ from tasks.errors import (
     Unreachable,
 )
 from tasks.job_look import Look
-from tasks.lease import holder_of, is_held_for, load_holder
+from tasks.lease import Holder, holder_of, is_held_for, load_holder
 from tasks.ledgers import ledger_of
 from tasks.outputs import output_of
 from tasks.plan import PlannedRun, make_plan
@@ -49,6 +49,7 @@ from tasks.publish import publish_planned
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.job import Job
 from tasks.ray_job.output_schema import LAST_CHANGE
+from tasks.report import report_run
 from tasks.run import left_to_do, next_attempt
 from tasks.running_jobs import tell_to_stop
 from tasks.timeouts import Deadline
@@ -373,11 +374,11 @@ def test_a_process_whose_run_has_failed_holds_the_output_no_more(numbers: Path) 
 
 def test_a_run_is_held_until_it_is_reported(numbers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who comes next would report it too, as of a process that has ended."""
-    held, report = [], flow_runs.report_run
+    held = list[Holder | None]()
 
     def look_and_report(planned: PlannedRun, *more: Any) -> Any:
         held.append(holder_of(planned.storage, planned.run, or_own=True))
-        return report(planned, *more)
+        return report_run(planned, *more)
 
     monkeypatch.setattr(flow_runs, "report_run", look_and_report)
     assert batch_inference(spec_of(numbers))["published"]
