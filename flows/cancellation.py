@@ -37,7 +37,7 @@ CANCELLED_SINCE: dict[str, float] = {}
 BECOMING_EARNEST = Lock()
 RETRIED, UNSTARTED = BEGUN_AGAIN = ("retried after a crash", "it had not begun")
 """What a server's automations say as they schedule a crashed run again, whoever cancelled it."""
-NO_PLACE = "AwaitingConcurrencySlot"
+AWAITS_PLACE = "AwaitingConcurrencySlot"
 """Prefect's name of the state in which a run waits for a place below its deployment's limit."""
 
 
@@ -86,7 +86,7 @@ def refuse_cancelled_meanwhile() -> None:
 
 def is_on_purpose(state: State) -> bool:
     """Whether somebody, and no machine, has scheduled a run with this state."""
-    by_machine = state.message in BEGUN_AGAIN or state.name == NO_PLACE
+    by_machine = state.message in BEGUN_AGAIN or state.name == AWAITS_PLACE
     return state.is_scheduled() and not by_machine
 
 

@@ -16,7 +16,7 @@ from prefect.flow_engine import run_flow
 from prefect.states import AwaitingRetry, Cancelled, Completed, Crashed, Pending, Running
 
 from flows.batch_inference import batch_inference
-from flows.cancellation import BEGUN_AGAIN, NO_PLACE, cancel_in_earnest, is_to_end
+from flows.cancellation import AWAITS_PLACE, BEGUN_AGAIN, cancel_in_earnest, is_to_end
 from flows.cancellation_hooks import say_over
 from tests.flows.conftest import published, spec_of
 from tests.flows.jobs_cluster import await_that
@@ -228,7 +228,7 @@ def test_no_automation_begins_a_run_again_that_somebody_has_cancelled(
     if is_next_at_work:
         others, _ = placed_run(client, given, deployment)
         client.set_flow_run_state(run, Pending())
-        assert client.read_flow_run(run).state_name == NO_PLACE
+        assert client.read_flow_run(run).state_name == AWAITS_PLACE
         client.set_flow_run_state(others, Running())
         client.set_flow_run_state(others, Completed())
     client.set_flow_run_state(run, Pending())
