@@ -23,7 +23,7 @@ from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan, load_plan
 from tasks.ray_job.counts import AFTER_CUT, STAGES
 from tasks.record_coverage import accepted_in, rows_settled
-from tasks.run_folder import run_id_of
+from tasks.run_folder import day_of, read_header, run_id_of
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
 from tasks.timeouts import at_output
@@ -84,6 +84,15 @@ class PlannedRun(AtOutput):
     def pinned_model(self) -> Model:
         """The model as planned: its weights are those whose fingerprint the plan has."""
         return self.spec.model.pinned(self.plan.pins["fingerprints"]["model"])
+
+    @property
+    def planned_on(self) -> str:
+        """Day on which the run was first planned.
+
+        Raises:
+            InvalidSpec: the run's header is damaged.
+        """
+        return day_of(read_header(self.storage, self.run))
 
     @property
     def nothing_to_do(self) -> bool:

@@ -197,6 +197,7 @@ def new_job(planned: PlannedRun, gap: Gap, attempt: int, avoid: tuple[str, ...] 
         stages=planned.stages,
         profile=planned.options.profile,
         avoid=avoid,
+        planned_on=planned.planned_on if planned.spec.model.writes_dates else "",
         run_name=planned.name,
         timed_inputs=planned.options.timed_inputs,
     )

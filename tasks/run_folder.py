@@ -2,6 +2,7 @@
 
 import json
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -71,6 +72,11 @@ def save_header(
             "spec": spec.as_json(),
         }
         storage.write(run.header, json.dumps(header).encode())
+
+
+def day_of(header: dict[str, Any]) -> str:
+    """Day on which a run was first planned, in UTC, as in `2026-11-30`."""
+    return datetime.fromtimestamp(header["created"], UTC).date().isoformat()
 
 
 def read_header(

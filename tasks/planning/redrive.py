@@ -5,7 +5,7 @@ A redrive's are those that were set aside.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
@@ -29,7 +29,7 @@ from tasks.protocol.redrive_shards import (
     runs_of,
 )
 from tasks.protocol.storage import FsspecStorage
-from tasks.run_folder import read_header
+from tasks.run_folder import day_of, read_header
 from tasks.spec import BatchInferenceSpec
 
 MAY_DIFFER = WHICH_INPUTS | {
@@ -55,6 +55,8 @@ class SetAside:
     """Reader settings by run: rows are read as they were when they were first set aside."""
     changed: frozenset[str]
     """Inputs that have changed or are gone since: a run does them, and no redrive can."""
+    days: dict[str, str] = field(default_factory=dict)
+    """Day on which each of the runs was planned that did the rows."""
 
     @property
     def skipped(self) -> int:
@@ -86,11 +88,13 @@ class SetAside:
         storage, output = output_of(spec)
         lines: list[Line] = []
         readers: dict[str, Any] = {}
+        days: dict[str, str] = {}
         for header, own, read_by in past_runs(storage, output, seen, rows):
             refuse_other_source(spec, header)
             refuse_other_sink(spec, header)
             lines += own
             readers |= read_by
+            days[header["run_id"]] = day_of(header)
         same = unchanged(spec, lines)
         inputs = {line["path"] for line in lines}
         lines = [line for line in lines if line["path"] in same]
@@ -99,7 +103,7 @@ class SetAside:
             refuse_archived(storage, sorted({line["path"] for line in lines}))
         used = {line["read_as"]: readers[line["read_as"]] for line in lines}
         retyped = {run_id: spec.source.retyped(pins) for run_id, pins in used.items()}
-        return cls(spec, lines, retyped, frozenset(inputs - same))
+        return cls(spec, lines, retyped, frozenset(inputs - same), days)
 
     @staticmethod
     def key(spec: BatchInferenceSpec) -> Any:

@@ -19,6 +19,9 @@ ROW = "__row"
 PUBLISHED_ROW = "__published_row"
 """Beside `ROW` where rows are predicted again only to be compared: their ids in the runs that have
 published them, by which tokens are drawn. Rows of several runs may have the same."""
+PLANNED_ON = "__planned_on"
+"""Beside `ROW` where the model writes dates into prompts: day on which the run was planned that
+predicts the row, or that has published it. In UTC, as in `2026-11-30`."""
 RESERVED = "__"
 METADATA_KEY = b"batch"
 

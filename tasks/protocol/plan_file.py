@@ -46,6 +46,8 @@ REDRIVE_SCHEMA = pa.schema(
 PUBLISHED_SHARDS = "published_shards"
 """Pin of a plan whose rows are only compared with published ones: the number that each shard has
 there, in the order of the shards' own numbers, from 0 on."""
+PUBLISHED_DAYS = "published_days"
+"""Pin beside it: the day on which the run was planned that has published each of these shards."""
 FEWEST_ROWS_PER_GROUP = 1_000
 ROWS_LIKE_A_GROUP = 24
 """So many rows take about as many bytes as the footer has on a group of rows."""

@@ -54,6 +54,8 @@ class Job(AtOutput):
     """Ray's ids of nodes that are left out: they could not do their part before."""
     timed_inputs: tuple[str, ...] = ()
     """Globs for the inputs of all scheduled times, which are no part of the user's code."""
+    planned_on: str = ""
+    """Day on which the run was planned, as in `2026-11-30`; empty where the model does not ask."""
     run_name: str = ""
     """What the run is called where others' runs are too; empty in what earlier releases stored."""
 

@@ -3,6 +3,7 @@
 from contextlib import nullcontext
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec, UserCodeBroke
@@ -12,9 +13,9 @@ from tasks.kinds.models.model import Placement
 from tasks.kinds.models.python import PythonModel, came_back
 from tasks.kinds.user_modules import put_first
 from tasks.machine import cores
-from tasks.protocol.batch import PUBLISHED_ROW, RESERVED, ROW
-from tasks.protocol.ids import ROW_BITS, as_ids, row_of, shard_of
-from tasks.protocol.plan_file import PUBLISHED_SHARDS
+from tasks.protocol.batch import PLANNED_ON, PUBLISHED_ROW, RESERVED, ROW
+from tasks.protocol.ids import ROW_BITS, Ids, as_ids, row_of, shard_of
+from tasks.protocol.plan_file import PUBLISHED_DAYS, PUBLISHED_SHARDS
 from tasks.quick_imports import quick_imports
 from tasks.ray_job.adaptive_batching import Pace
 from tasks.ray_job.as_planned import refuse_changed_code, with_those_weights
@@ -64,7 +65,7 @@ def preprocess_stage(job: Job, num_threads: int) -> StageAdapter:
         own = spec.model.preprocessor(num_threads)
     if own is not None:
         # Encoded media are of no more use, and the largest part of what would travel.
-        functions += [own, partial(without_media, spec)]
+        functions += [told_of_runs(job, own), partial(without_media, spec)]
     return StageAdapter("preprocess", tuple(functions))
 
 
@@ -79,7 +80,7 @@ def infer_stage(job: Job, device: str, num_threads: int) -> StageAdapter:
     # A class of the user's may hold what it likes, and say how garbage is collected.
     is_own = isinstance(spec.model, PythonModel)
     with nullcontext() if is_own else quick_imports():
-        predict = told_published_ids(job, spec.model.predictor(placement))
+        predict = told_of_runs(job, spec.model.predictor(placement))
         predict = traced(job, joined(spec, predict))
     refuse_changed_code(job)
     predict = with_those_weights(job, predict)
@@ -99,22 +100,35 @@ def importable(job: Job) -> BatchInferenceSpec:
     return job.spec
 
 
-def told_published_ids(job: Job, predict: Function) -> Function:
-    """The function; where rows are published by other ids than they have here, it gets these too.
+def told_of_runs(job: Job, function: Function) -> Function:
+    """The function; it gets what it cannot know of the runs that do its rows, or that did them.
 
-    It is told beside the rows, not in place of their ids: rows of several runs may share one.
+    Rows that are only compared have come to be by other ids than they have here, and on other days.
+    That is told beside the rows, not in place of their ids: rows of several runs may share one.
     """
-    shards = job.pins.get(PUBLISHED_SHARDS)
-    if shards is None:
-        return predict
-    published = as_ids(shards)
+    published = as_ids(job.pins.get(PUBLISHED_SHARDS, ()))
+    days: list[str] = []
+    if job.spec.model.writes_dates:
+        days = list(filter(None, job.pins.get(PUBLISHED_DAYS, [job.planned_on])))
+    if not (len(published) or days):
+        return function
 
-    def predict_told(rows: pa.Table) -> pa.Table:
-        ids = rows[ROW].to_numpy()
-        there = published[shard_of(ids)] << ROW_BITS | row_of(ids)
-        return predict(rows.append_column(PUBLISHED_ROW, pa.array(there)))
+    def beside(ids: Ids) -> dict[str, pa.Array]:
+        told, shards = {}, shard_of(ids)
+        if len(published):
+            told[PUBLISHED_ROW] = pa.array(published[shards] << ROW_BITS | row_of(ids))
+        if days:
+            own = shards if len(published) else np.zeros_like(shards)
+            told[PLANNED_ON] = pa.array(days).take(pa.array(own))
+        return told
 
-    return predict_told
+    def tell(rows: pa.Table) -> pa.Table:
+        for name, values in beside(rows[ROW].to_numpy()).items():
+            if name not in rows.column_names:  # else the function before this one was told
+                rows = rows.append_column(name, values)
+        return function(rows)
+
+    return tell
 
 
 def joined(spec: BatchInferenceSpec, predict: Function) -> Function:

@@ -19,7 +19,7 @@ from tasks.previewing import refuse_unlike, staged_with_ids, trial_of
 from tasks.protocol.ids import ROW_BITS, IdRuns, Mask, RowsByRun, are_in, by_run, row_of, shard_of
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.ledger_lines import LedgerFile
-from tasks.protocol.plan_file import PUBLISHED_SHARDS, load_plan
+from tasks.protocol.plan_file import PUBLISHED_DAYS, PUBLISHED_SHARDS, load_plan
 from tasks.publishing.output_rows import OutputReader
 from tasks.run_folder import pin_schema, run_id_of, save_and_reload, save_header
 from tasks.run_options import RunOptions
@@ -252,6 +252,7 @@ def plan_trial(
         "ledger_version": 0,
         "limit": None,
         PUBLISHED_SHARDS: [published_shard(IdRuns.of_json(line["aside"])) for line in work.lines],
+        PUBLISHED_DAYS: [work.days[line["origin_run"]] for line in work.lines],
     }
     with at_output(trial):
         plan = work.plan(load_plan(storage, run), pins, lasting_columns(work.spec, seen.schema))

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.torch_threads import torch_threads
+from tasks.protocol.batch import PLANNED_ON
 from tests.kinds.tiny_models import predicted, rows_of, save_gpt2, texts
 from tests.kinds.tiny_writers import save_chatting_gpt2
 
@@ -129,10 +131,57 @@ def test_a_tokenizer_without_a_template_is_refused_before_anything_starts(tmp_pa
         HuggingFaceModel.model_validate(given).check()
 
 
+def with_template(folder: Path, made: Path, template: str) -> Path:
+    """The same model with another template."""
+    shutil.copytree(folder, made)
+    (made / "chat_template.jinja").write_text(template)
+    return made
+
+
+def test_the_template_takes_arguments(folder: Path, tmp_path: Path) -> None:
+    short = "{{ messages[0].content if brief else 'a b c d e f g h i j' }}"
+    made = with_template(folder, tmp_path / "brief", short)
+    asked = ["c d", "e f"]
+    given = {"brief": True}
+    assert answers(made, asked, chat_template_kwargs=given) == answers(made, asked, chat=None)
+    long, _ = answers(made, asked)
+    assert [long] == answers(made, ["a b c d e f g h i j"], chat=None)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("breif", "'breif' is not in the template: give names that"),
+        ("add_generation_prompt", "is set by this kind of model: give names that"),
+    ],
+)
+def test_arguments_that_would_do_nothing_or_harm_are_refused(
+    folder: Path, name: str, message: str
+) -> None:
+    with pytest.raises(InvalidSpec, match=f"model.options.chat_template_kwargs: .*{message}"):
+        answers(folder, ["a b"], chat_template_kwargs={name: True})
+
+
+def test_templates_write_the_day_on_which_a_rows_run_was_planned(
+    folder: Path, tmp_path: Path
+) -> None:
+    dated = "{{ 'a b c' if strftime_now('%d %b %Y') == '05 Nov 2026' else 'd e f' }}"
+    made = with_template(folder, tmp_path / "dated", dated)
+    days = pa.array(["2026-11-05", "2026-11-06", "2026-11-05"])
+    rows = rows_of("prompt", ["g", "h", "i"])
+    options = {"chat": True, "max_new_tokens": 6}
+    found = predicted(made, "text-generation", rows.append_column(PLANNED_ON, days), **options)
+    first, second = answers(folder, ["a b c", "d e f"], chat=None)
+    assert found["generated_text"].to_pylist() == [first, second, first]
+    assert first != second
+    assert answers(made, ["g"]) == [second], "today's, of rows that are no job's"
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"system_prompt": "x"}, "does nothing without chat: true"),
+        ({"chat_template_kwargs": {"x": 1}}, "does nothing without chat: true"),
         ({"chat": True, "prefix": "x"}, "prefix: 'x' does nothing with chat: true"),
     ],
 )

@@ -11,6 +11,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import create_autospec
 
@@ -24,7 +25,7 @@ from tasks.kinds.models import VllmModel
 from tasks.kinds.models.hf.sampling import seed_of
 from tasks.kinds.models.llm.engine import CUT_OFF, Engine, load_engine
 from tasks.kinds.models.model import Placement
-from tasks.protocol.batch import PUBLISHED_ROW, ROW
+from tasks.protocol.batch import PLANNED_ON, PUBLISHED_ROW, ROW
 from tasks.ray_job.blame import Outcome, call_with_blame
 from tests.kinds.tiny_writers import save_chatting_gpt2
 from tests.kinds.vllm_stand_in import BROKEN, LLM, vllm_stand_in
@@ -96,8 +97,27 @@ def test_chats_go_through_the_models_template(engine: type[LLM]) -> None:
     assert texts_of(made) == ["c|b|"]
     assert "the last message must be the user's" in str(made.failed[11])
     assert engine.made[0].ran == [["S|a|b|c"]]
-    assert engine.made[0].templates == [{"enable_thinking": False}] * 2
+    assert engine.made[0].templates == [(None, {"enable_thinking": False})] * 2
     assert texts_of(outcome_of(["c"], system_prompt="S")) == ["c|S"]
+
+
+def test_templates_write_the_day_on_which_the_run_was_planned(
+    engine: type[LLM], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = ["2026-11-05", "2026-11-06"]
+    rows = rows_of(["a", "b"]).append_column(PLANNED_ON, pa.array(days))
+    model = model_of(options={"chat_template_kwargs": {"enable_thinking": False}})
+    assert model.writes_dates
+    assert not model_of(task="generate").writes_dates
+    dated = "{{ strftime_now('%d %b %Y') }}"
+    hf = SimpleNamespace(chat_template=dated, get_chat_template=lambda tools: dated)
+    for tokenizer in (hf, SimpleNamespace()):
+        monkeypatch.setattr("tests.kinds.vllm_stand_in.TOKENIZER", tokenizer)
+        model.predictor(Placement("cuda", dtype="bfloat16"))(rows)
+    given = {"enable_thinking": False}
+    first, own = (each.templates for each in engine.made)
+    assert first == [("{{ '05 Nov 2026' }}", given), ("{{ '06 Nov 2026' }}", given)]
+    assert own == [(None, given)] * 2
 
 
 def test_what_is_drawn_depends_on_seed_and_row(engine: type[LLM]) -> None:
@@ -372,12 +392,16 @@ def test_calls_are_those_that_vllm_takes(package: Any) -> None:
     template = {"enable_thinking": False}
     options = {**given, "sampling_params": structure, "chat_template_kwargs": template}
     asked = Engine(llm, model_of(options=options).options)
-    asked.enqueue("a", (1, 0), chat=False)
-    asked.enqueue([{"role": "user", "content": "a"}], (1, 0), chat=True)
+    asked.enqueue("a", (1, 0))
+    tokenizer = llm.get_tokenizer.return_value
+    tokenizer.get_chat_template.return_value = "{{ strftime_now('%d') }}"
+    for day in (None, "2026-11-05"):
+        asked.enqueue_chat([{"role": "user", "content": "a"}], (1, 0), day)
     assert asked.finished() == []
     assert asked.embeddings(["a"]) == asked.pooled(llm.classify, ["a"]) == []
-    (text,), (talk,) = llm.enqueue.call_args_list, llm.enqueue_chat.call_args_list
-    for method, call in (("enqueue", text), ("enqueue_chat", talk)):
+    (text,), talks = llm.enqueue.call_args_list, llm.enqueue_chat.call_args_list
+    assert talks[1].kwargs["chat_template"] == "{{ '05' }}"
+    for method, call in (("enqueue", text), *(("enqueue_chat", talk) for talk in talks)):
         bound = inspect.signature(getattr(package.LLM, method)).bind(llm, *call.args, **call.kwargs)
         assert isinstance(bound.arguments["sampling_params"][0], package.SamplingParams)
 

@@ -93,9 +93,10 @@ class LLM:
         sampling_params: Any = None,
         use_tqdm: bool = True,
         *,
+        chat_template: str | None = None,
         chat_template_kwargs: dict[str, Any] | None = None,
     ) -> list[str]:
-        self.templates.append(chat_template_kwargs)
+        self.templates.append((chat_template, chat_template_kwargs))
         written = []
         for talk in messages:
             if talk[-1]["role"] == "assistant":

@@ -150,6 +150,11 @@ class HuggingFaceModel(Model):
         return True
 
     @property
+    def writes_dates(self) -> bool:
+        """Chat templates may."""
+        return bool(self.options.chat)
+
+    @property
     def input_columns(self) -> list[str]:
         """The columns that the model reads."""
         return [self.input_column, *self.seconds]

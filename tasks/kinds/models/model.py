@@ -150,6 +150,11 @@ class Model(Kind):
         return False
 
     @property
+    def writes_dates(self) -> bool:
+        """Whether what it makes of a row may follow from the day: it is told in `PLANNED_ON`."""
+        return False
+
+    @property
     def can_use_gpu(self) -> bool:
         """Whether `num_gpus: auto` is to take one where there is any."""
         return True

@@ -20,6 +20,7 @@ from tasks.kinds.models.llm.asking_model import (
     SystemPrompt,
 )
 from tasks.kinds.models.llm.conversations import text_of
+from tasks.kinds.models.llm.dated_templates import days_of
 from tasks.kinds.models.llm.engine_files import check_files, check_on_hub
 from tasks.kinds.models.llm.options import VllmOptions
 from tasks.kinds.models.model import Function, Placement
@@ -137,6 +138,11 @@ class VllmModel(AskingModel):
         return self.column or ("prompt" if self.task in WRITING else "text")
 
     @property
+    def writes_dates(self) -> bool:
+        """Chat templates may."""
+        return self.task == "chat"
+
+    @property
     def output_columns(self) -> tuple[str, ...]:
         """What is added to a row."""
         if self.task in WRITING:
@@ -223,7 +229,8 @@ class VllmModel(AskingModel):
         """An outcome for each row."""
         from tasks.kinds.models.hf.sampling import draws_by
 
-        found = engine.generated(self.prompts(rows), draws_by(rows), chat=self.task == "chat")
+        days = days_of(rows) if self.task == "chat" else None
+        found = engine.generated(self.prompts(rows), draws_by(rows), days)
         return self.answer.settled(found)
 
     def pooled(self, engine: "Engine", rows: pa.Table) -> Columns:

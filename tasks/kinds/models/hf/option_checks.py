@@ -49,6 +49,6 @@ def check_options(checkpoint: Checkpoint, task: Task, options: HuggingFaceOption
 
         entailment.check(checkpoint, options)
     if options.chat:
-        chat.check_template(checkpoint)
+        chat.check_template(checkpoint, options.chat_template_kwargs)
     if task == "feature-extraction":
         embedding.check_files(options, checkpoint)

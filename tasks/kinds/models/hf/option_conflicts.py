@@ -26,6 +26,7 @@ BELONGS_TO: dict[str, tuple[str, ...]] = {
     "target_language": ("translation",),
     "chat": ("text-generation",),
     "system_prompt": ("text-generation",),
+    "chat_template_kwargs": ("text-generation",),
     "max_new_tokens": (*GENERATION, *SPEECH),
     "num_beams": (*GENERATION, *SPEECH),
     "do_sample": GENERATION,
@@ -50,7 +51,7 @@ def problem_with(options: HuggingFaceOptions, task: Task) -> str | None:
     mine = [name for name, tasks in BELONGS_TO.items() if task in tasks]
     for name, tasks in BELONGS_TO.items():
         value = getattr(options, name)
-        if value is not None and task not in tasks:
+        if value not in (None, {}) and task not in tasks:
             return (
                 f"model.options.{name}: {value!r} belongs to {', '.join(tasks)}, not to "
                 f"{task}, which takes {', '.join(mine) or 'none'}"
@@ -61,10 +62,11 @@ def problem_with(options: HuggingFaceOptions, task: Task) -> str | None:
 def conflict(options: HuggingFaceOptions, task: Task) -> str | None:
     """Which option does nothing beside the others, as a sentence."""
     sampling = (*SAMPLING, "top_k") if task in GENERATION else SAMPLING
-    needs = {**dict.fromkeys(sampling, "do_sample"), "system_prompt": "chat"}
+    of_chats = ("system_prompt", "chat_template_kwargs")
+    needs = {**dict.fromkeys(sampling, "do_sample"), **dict.fromkeys(of_chats, "chat")}
     for name, needed in needs.items():
         value = getattr(options, name)
-        if value is not None and not getattr(options, needed):
+        if value not in (None, {}) and not getattr(options, needed):
             return f"model.options.{name}: {value!r} does nothing without {needed}: true"
     if options.chat and options.prefix is not None:
         problem = "does nothing with chat: true; write it into the prompts or system_prompt"

@@ -141,6 +141,12 @@ class HuggingFaceOptions(FormModel):
         default=None,
         description="Generation with chat: the system message, unless a conversation has its own.",
     )
+    chat_template_kwargs: dict[str, Any] = Field(
+        default={},
+        description="Generation with chat: arguments of the model's template, as in "
+        "{enable_thinking: false}. If the template writes today's date, it gets the day (UTC) on "
+        "which the run was planned.",
+    )
     max_new_tokens: int | None = Field(
         default=None,
         ge=1,

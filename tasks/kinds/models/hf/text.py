@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tasks.kinds.models.arrays import Index, column_of, slices
 from tasks.kinds.models.hf import places, sentence_files, windows
-from tasks.kinds.models.hf.chat import chat_tokens
+from tasks.kinds.models.hf.chat import ChatTokens
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.context_length import NO_LIMIT, longest_text
 from tasks.kinds.models.hf.options import (
@@ -26,7 +26,6 @@ from tasks.kinds.models.hf.ragged import Ragged
 from tasks.kinds.models.hf.too_long import TooLong
 from tasks.kinds.models.hf.vocabulary import padding_token, refuse_unknown, tokens_known
 from tasks.kinds.models.input_types import refuse_other_than_text
-from tasks.kinds.models.llm.conversations import conversations_of
 from tasks.kinds.models.model import Function, Placement
 from tasks.kinds.models.onednn import keep_few_primitives
 from tasks.kinds.models.torch_batches import on_device
@@ -61,11 +60,11 @@ def tokens_function(
     has_types = reads_types(tokenizer) and task not in GENERATION
     asked = places.ASKED if task in TOKENS_APART else {}
     cuts = windows.asked(options.stride)
+    chat = ChatTokens(tokenizer, room, options)
 
     def encode(rows: pa.Table) -> dict[str, list[list[int]]]:
         if options.chat:
-            conversations = conversations_of(rows, columns[0], options.system_prompt)
-            return {"input_ids": chat_tokens(tokenizer, conversations, room)}
+            return {"input_ids": chat.of(rows, columns[0])}
         firsts, *seconds = (texts_of(rows, each) for each in columns)
         texts = [[prefix + text for text in firsts], *seconds]
         encoded = {}

@@ -12,6 +12,7 @@ from tasks.kinds.models.hf.heads import class_names
 from tasks.kinds.models.hf.options import NEW_TOKENS
 from tasks.kinds.models.hf.sampling import seed_of
 from tasks.kinds.models.llm.answers import Generated
+from tasks.kinds.models.llm.dated_templates import dated_template
 from tasks.kinds.models.llm.engine_files import refuse_wordless
 from tasks.kinds.models.llm.options import VllmOptions
 from tasks.kinds.models.llm.reply_outcomes import GIVEN_UP
@@ -64,7 +65,7 @@ class Engine:
     """JSON schema of what is written; empty: anything."""
 
     def generated(
-        self, prompts: Sequence[Any], keys: Sequence[Key], *, chat: bool
+        self, prompts: Sequence[Any], keys: Sequence[Key], days: Sequence[str | None] | None = None
     ) -> list[Outcome]:
         """A text for each prompt, or the ValueError that sets its row aside.
 
@@ -74,7 +75,7 @@ class Engine:
             prompts: texts, conversations, with images or not, or ValueErrors of rows that need not
                 be asked for.
             keys: of the rows, for what is drawn at random.
-            chat: whether prompts are conversations.
+            days: on which the run of each row was planned, where prompts are conversations.
 
         Raises:
             StageFailed: the engine failed: no row's fault.
@@ -85,7 +86,10 @@ class Engine:
             if isinstance(prompt, ValueError):
                 continue
             try:
-                self.enqueue(prompt, key, chat=chat)
+                if days is None:
+                    self.enqueue(prompt, key)
+                else:
+                    self.enqueue_chat(prompt, key, days[at])
                 asked.append(at)
             except Exception as error:
                 found[at] = of_the_row(error)
@@ -93,18 +97,21 @@ class Engine:
             found[at] = answer
         return found
 
-    def enqueue(self, prompt: Any, key: Key, *, chat: bool) -> None:
+    def enqueue(self, prompt: Any, key: Key) -> None:
         """Hand one prompt in; it is tokenised here, and starts to run."""
-        parameters = [self.parameters(key)]
-        if isinstance(prompt, Illustrated):
-            prompt = prompt.as_sent()
-        if chat:
-            template = self.options.chat_template_kwargs or None
-            self.llm.enqueue_chat(
-                [prompt], parameters, use_tqdm=False, chat_template_kwargs=template
-            )
-        else:
-            self.llm.enqueue([prompt], parameters, use_tqdm=False)
+        self.llm.enqueue([as_sent(prompt)], [self.parameters(key)], use_tqdm=False)
+
+    def enqueue_chat(self, prompt: Any, key: Key, day: str | None) -> None:
+        """Hand a conversation in, as of a day."""
+        given = self.options.chat_template_kwargs
+        dated = dated_template(self.llm.get_tokenizer(), given.get("tools"), day)
+        self.llm.enqueue_chat(
+            [as_sent(prompt)],
+            [self.parameters(key)],
+            use_tqdm=False,
+            chat_template_kwargs=given or None,
+            **({"chat_template": dated} if dated else {}),
+        )
 
     def finished(self) -> list[Generated]:
         """What became of the prompts handed in, in their order.
@@ -162,6 +169,11 @@ class Engine:
         except Exception as error:
             raise of_the_row(error) from error
         return [each.outputs for each in made]
+
+
+def as_sent(prompt: Any) -> Any:
+    """A prompt as vLLM takes it."""
+    return prompt.as_sent() if isinstance(prompt, Illustrated) else prompt
 
 
 def generated(output: Any) -> Generated:

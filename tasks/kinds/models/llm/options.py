@@ -137,7 +137,8 @@ class VllmOptions(SamplingOptions):
     )
     chat_template_kwargs: dict[str, Any] = Field(
         default={},
-        description="Chat: arguments of the model's template, as in {enable_thinking: false}.",
+        description="Chat: arguments of the model's template, as in {enable_thinking: false}. If "
+        "the template writes today's date, it gets the day (UTC) on which the run was planned.",
     )
 
     @property
