@@ -130,6 +130,9 @@ def rows_to_do(plan: Plan, limits: Ids) -> Ids:
 def fitting(records: list[Record], named: tuple[Spans, ...], plan: Plan) -> Mask:
     """Records of this plan's rows only, which give a shard the length that the first one gives.
 
+    But where a plan asks for some rows only, they are all that counts: of a shard's length two
+    releases may think otherwise, and an input that has not changed is read by both.
+
     Args:
         records: some.
         named: rows that they name.
@@ -138,8 +141,11 @@ def fitting(records: list[Record], named: tuple[Spans, ...], plan: Plan) -> Mask
     ends = Ends.of(record.ends for record in records)
     first = ends.first()
     differs = first.rows[np.searchsorted(first.shards, ends.shards)] != ends.rows
+    partial = as_ids(plan.wanted)
+    differs &= ~np.isin(ends.shards, partial)
     differs |= positions(plan, ends.shards) < 0
     limits, fits = shard_limits(plan, first), np.ones(len(records), dtype=bool)
+    limits[positions(plan, partial)] = UNKNOWN
     fits[ends.owners[differs]] = False
     for spans in named:
         fits[spans.owners[are_outside(spans, plan, limits)]] = False

@@ -1,7 +1,8 @@
 """Acceptance and gap, compared with an implementation that is slow and plain."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
+import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -12,18 +13,39 @@ from tasks.protocol.ids import IdRuns, as_ids, row_id
 from tasks.protocol.plan_file import Plan, Shard, shard_table
 from tasks.protocol.ranges import IdRanges
 from tasks.protocol.records import Record, StagedFile
+from tasks.protocol.redrive_shards import PLAN_SCHEMA
 from tasks.protocol.shard_ends import EndRuns
 
 pytestmark = pytest.mark.usefixtures("either_encoding")
 PINS = {"next_number": 9}
 NUMBERS = (0, 1, 4)
 rows_known = st.none() | st.integers(0, 3)
-plans = st.tuples(rows_known, rows_known, rows_known).map(
-    lambda rows: Plan(
-        shard_table([Shard(n, f"{n}", "v", 1, rows=r) for n, r in zip(NUMBERS, rows, strict=True)]),
-        PINS,
-        ("ancestor",),
-    )
+
+
+def shards_with(rows: tuple[int | None, ...]) -> list[Shard]:
+    return [Shard(n, f"{n}", "v", 1, rows=r) for n, r in zip(NUMBERS, rows, strict=True)]
+
+
+def redrive_of(shards: list[Shard], asides: list[tuple[set[int], bool]]) -> Plan:
+    """A plan of rows of another run's shards, or of all rows."""
+    lines = [
+        {
+            **asdict(shard),
+            "origin_run": "o",
+            "aside": IdRuns.of(as_ids(row_id(7, row) for row in sorted(rows))).as_json(),
+            "whole": whole,
+            "read_as": "o",
+        }
+        for shard, (rows, whole) in zip(shards, asides, strict=True)
+    ]
+    return Plan(pa.Table.from_pylist(lines, PLAN_SCHEMA), PINS, ("ancestor",))
+
+
+asides = st.tuples(st.sets(st.integers(0, 3), min_size=1), st.booleans())
+shards = st.tuples(rows_known, rows_known, rows_known).map(shards_with)
+plans = st.one_of(
+    shards.map(lambda each: Plan(shard_table(each), PINS, ("ancestor",))),
+    st.builds(redrive_of, shards, st.lists(asides, min_size=3, max_size=3)),
 )
 # Shard 2 is not in the plan; row 3 is beyond many a shard's end.
 row_ids = st.builds(row_id, st.sampled_from([0, 0, 1, 1, 4, 4, 2]), st.sampled_from([0, 1, 2, 3]))
@@ -68,24 +90,33 @@ def rows_of(record: Record, *kinds: str) -> list[int]:
     return [row for kind in kinds for row in getattr(record, kind).ids().tolist()]
 
 
+def wanted_in(plan: Plan) -> dict[int, set[int]]:
+    """Rows asked for, of shards of which not all are."""
+    return {number: set(ids.tolist()) for number, ids in plan.wanted.items()}
+
+
 def slowly_accepted(history: list[Record], plan: Plan) -> list[Record]:
     """What the rules say, word by word."""
     history = [record for record in history if record.plan in ("ancestor", plan.digest)]
     limits = dict(zip(plan.numbers.tolist(), plan.shards["rows"].to_pylist(), strict=True))
+    wanted = wanted_in(plan)
     ends: dict[int, int] = {}
     for record in history:
         for end in record.ends:
             ends.setdefault(end.shard, end.rows)
     limits |= ends
+
+    def is_asked_for(row: int) -> bool:
+        if row >> 32 in wanted:
+            return row in wanted[row >> 32]
+        limit = limits.get(row >> 32, 0)
+        return limit is None or row % 2**32 < limit
+
     fitting = [
         record
         for record in history
-        if all(ends[end.shard] == end.rows for end in record.ends)
-        and all(
-            row >> 32 in limits
-            and (limits[row >> 32] is None or row % 2**32 < (limits[row >> 32] or 0))
-            for row in rows_of(record, "ok", "filtered", "rejected")
-        )
+        if all(end.shard in wanted or ends[end.shard] == end.rows for end in record.ends)
+        and all(map(is_asked_for, rows_of(record, "ok", "filtered", "rejected")))
     ]
     schema = next((record.schema for record in fitting if record.files), "")
     taken: list[Record] = []
@@ -110,9 +141,8 @@ def test_records_are_taken_as_the_rules_say(plan: Plan, history: list[Record]) -
     assert accepted.settled.ids().tolist() == sorted(settled)
     rejected = {row for record in taken for row in rows_of(record, "rejected")} - settled
     assert accepted.rejected.ids().tolist() == sorted(rejected)
-    assert rows_by_shard(accepted) == {
-        end.shard: end.rows for record in taken for end in record.ends
-    }
+    ends = [(end.shard, end.rows) for record in taken for end in record.ends]
+    assert rows_by_shard(accepted) == dict(reversed(ends))
 
 
 @given(plans, histories)
@@ -134,7 +164,8 @@ def test_gap_is_what_is_not_covered(plan: Plan, history: list[Record], retry: bo
     left: dict[int, list[int]] = {}
     missing: list[int | None] = []
     for number, known in zip(plan.numbers.tolist(), plan.shards["rows"].to_pylist(), strict=True):
-        rows = ends.get(number, known)
+        asked_for = wanted_in(plan).get(number)
+        rows = ends.get(number, known) if asked_for is None else len(asked_for)
         covered = sorted(row for row in done if row >> 32 == number)
         if rows is None or len(covered) < rows:
             left[number] = covered
