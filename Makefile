@@ -10,7 +10,7 @@ INSTALL ?= $(BIN)/uv pip
 # compile anew all that it imports: seconds of each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install develop demo up down test test-clusters check chaos soak simulate bench gpu audit
+.PHONY: install develop demo up down test test-clusters test-vllm check chaos soak simulate bench gpu audit
 
 # What users need; `develop` adds what tests need, of other frameworks and tools.
 install: .venv/installed
@@ -43,6 +43,18 @@ test: develop
 # Clusters of several nodes whose processes are killed, the stack of `make up`, a browser.
 test-clusters: develop
 	$(BIN)/pytest -n 2 -m "cluster or stack" $$(grep -rlE "mark\.(cluster|stack)\b" tests --include="test_*.py")
+
+# vLLM's own engine, as it is built for CPUs, in an environment beside the other one.
+test-vllm: .vllm/installed
+	.vllm/bin/python -c "import vllm"
+	.vllm/bin/python -m pytest -n 0 tests/kinds/test_vllm.py tests/kinds/test_vllm_engine.py
+
+.vllm/installed: .venv/developed tests/kinds/vllm_on_cpus.txt
+	$(PYTHON) -m venv .vllm
+	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" \
+		> $$(.vllm/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/beside.pth
+	.vllm/bin/pip install --quiet --disable-pip-version-check --no-deps -r tests/kinds/vllm_on_cpus.txt
+	touch .vllm/installed
 
 check: develop
 	$(BIN)/ruff check .
