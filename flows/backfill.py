@@ -157,7 +157,7 @@ def bring_up(backfill: Backfill, portion: Portion) -> Outcome:
         way_on = "run it again to go on there; what is done is skipped"
         if not (error.can_retry or isinstance(error, RunStopped | OutputHeld)):
             way_on = f"mend that, then {way_on}"
-        raise type(error)(f"{told}: {way_on}") from error
+        raise error.retold(f"{told}: {way_on}") from error
 
 
 def is_same(portion: Portion) -> bool:

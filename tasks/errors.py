@@ -72,6 +72,16 @@ class BatchInferenceError(Exception):
             self.stage, self.source, self.row = stage, source, row
         return self
 
+    def retold(self, words: str) -> Self:
+        """The same in words that say more; its report is still where it was.
+
+        Args:
+            words: what was said, and the rest.
+        """
+        error = type(self)(words)
+        error.report = self.report
+        return error
+
     @property
     def message(self) -> str:
         """What went wrong, without where."""

@@ -208,8 +208,10 @@ def test_the_first_failure_stops_it_and_what_is_done_is_skipped(daily: Path) -> 
     model = {"kind": "python", "class": "predictors:DiesOnce"}
     dies = {**model, "init": {"at": 205.0, "marker": str(marker)}}
     spec = daily_spec(daily, model=dies)
-    with pytest.raises(StageFailed, match=r"(?s)gone for a moment.*stopped at 2026-01-02: run it"):
+    again = r"(?s)gone for a moment.*stopped at 2026-01-02: run it"
+    with pytest.raises(StageFailed, match=again) as caught:
         backfill(spec, *RANGE)
+    assert "gone for a moment" in Path(caught.value.report or "").read_text()
     assert not (daily / "out" / DAYS[2]).exists()
     done, new = "up to date, 1 input skipped", "published, 10 rows written"
     assert told(backfill(spec, *RANGE)) == [done, new, new]

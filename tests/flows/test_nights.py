@@ -320,3 +320,13 @@ def retype(file: Path, kind: pa.DataType) -> None:
 
 def ids_of(day: int) -> list[int]:
     return [*range(day * 100, day * 100 + 10)]
+
+
+@pytest.mark.usefixtures("unattended")
+def test_an_earlier_night_that_fails_again_is_reported_where_it_says(
+    begun: BatchInferenceSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempts, "publish_run", unreachable)
+    with pytest.raises(Unreachable, match="the unfinished run of the scheduled time") as caught:
+        batch_inference(begun, scheduled_time=SECOND)
+    assert "away all night" in Path(caught.value.report or "").read_text()
