@@ -33,6 +33,7 @@ from tasks.clusters.ray_jobs import RayJob, RayJobs, submitted
 from tasks.errors import BatchInferenceError, InvalidSpec, JobLost, RunStopped, Unreachable
 from tasks.kinds.clusters import KubeRayCluster
 from tasks.kinds.extras import require
+from tasks.ray_job.follower_heartbeat import STOPPED
 from tasks.ray_job.job import Job
 
 logger = logging.getLogger(__name__)
@@ -68,7 +69,7 @@ class KubeRay:
             return self.awaited(job.name_of_run).start(job)
         except JobLost:
             if job.storage.stat(job.stopped_file):
-                raise RunStopped("somebody stopped the run before its job began") from None
+                raise RunStopped(STOPPED) from None
             raise
 
     def attach(self, job: Job) -> RayJob | None:
