@@ -96,6 +96,15 @@ def test_word_of_a_cut_runs_first_job_that_is_damaged_keeps_no_other_from_being_
     assert not Path(job.run.abandoned).exists(), "who comes next tells them"
 
 
+def test_that_of_a_run_which_is_given_up_is_no_trouble(job: Job) -> None:
+    """Whoever gave it up has told its first job, if there was one; else each look would fail."""
+    give_up(job.spec, job.run)
+    Path(job.run.prepared).write_text("no JSON")
+    told = tell_to_stop(job.spec)
+    assert (told.unseen, told.errors) == ([], [])
+    assert [each.id for each in unfinished_jobs(job.spec)] == [job.id]
+
+
 def test_a_run_is_published_though_one_of_its_jobs_cannot_be_told(
     job: Job, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -224,6 +224,9 @@ def jobs_left(
 ) -> list[Job]:
     """Jobs that have left no result, alive or not; of cut runs both.
 
+    Where it is damaged which first job was that of a run that is given up, it is passed over: it
+    was told to stop before the run was marked.
+
     Args:
         spec: one with their output.
         paths: what lies in the folders of their runs.
@@ -241,6 +244,8 @@ def jobs_left(
             jobs += without_result(elsewhere, [each.path for each in attempts])
         except (InvalidSpec, OSError) as error:
             known = error if isinstance(error, InvalidSpec) else Unreachable(f"{pointer}: {error}")
+            if known is error and f"{pointer.rpartition('/')[0]}/abandoned" in paths:
+                continue
             if errors is None:
                 raise known from error
             errors.append(known)
