@@ -26,6 +26,10 @@ LOOK_EVERY_SECONDS = 10.0
 """At a process that is waited for."""
 ENDS_SECONDS = 3600.0
 """For processes that are to end: one that hangs would have all nights wait, and nobody told."""
+OF_CALLER = (
+    "the flow run that called this one is at work in another process too, as where it was begun "
+    "twice, and this one would replace what that has replaced"
+)
 
 
 @task(name="plan", persist_result=False, retries=0)
@@ -50,6 +54,8 @@ def plan(spec: BatchInferenceSpec, options: RunOptions) -> PlannedRun:
         except OutputHeld as error:
             is_own = not set(error.flow_runs).isdisjoint(own)
             if error.is_over is None or not (is_own or has_waited or is_ending(error.flow_runs)):
+                if not set(error.flow_runs).isdisjoint(options.flow_runs):
+                    raise OutputHeld(f"{OF_CALLER}: {error}") from error
                 raise
             told = "this flow run was begun twice, and waits for its other process: %s"
             if is_own:

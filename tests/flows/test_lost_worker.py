@@ -253,9 +253,11 @@ def test_whoever_has_waited_for_that_waits_for_the_next_run_too(
         return plan(spec_of(numbers), replace(options, replace_output=replace_output))
 
     assert begun_twice() == "planned"
-    for replace_output in (False, True):  # at the latter it would replace what the other one has
-        with pytest.raises(OutputHeld):
-            begun_twice(replace_output)
+    with pytest.raises(OutputHeld, match=r"^it is held"):
+        begun_twice()
+    # It would replace what the other one has.
+    with pytest.raises(OutputHeld, match="in another process too, as where it was begun twice"):
+        begun_twice(replace_output=True)
     assert not found
 
 
