@@ -1,34 +1,25 @@
 """Attempt after attempt, each with its stages' tasks, until nothing is left to do."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from threading import Thread
 from typing import TypeVar
 
 from prefect import get_run_logger
-from prefect.exceptions import Pause
 from prefect.futures import wait
 
-from flows.ended_from_outside import told_as
+from flows.at_work import AtWork, end_cluster
 from flows.planning import plan_run
-from flows.server_away import await_server
 from flows.stage_tasks import run_stages
-from tasks.artifacts import shown_beside
 from tasks.attempt import Attempt
-from tasks.clusters.choose import release
 from tasks.counted import counted
 from tasks.errors import BatchInferenceError, ErrorBudgetExceeded, InputChanged, RowsMissing
-from tasks.lease import kept_held
 from tasks.lineage import publish_run
 from tasks.materializing_run import MaterializingRun, plan_materializing_run
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Gap
 from tasks.publishing.rejections import COMPUTES, with_rows, words_in
 from tasks.ray_job.counts import BEFORE_CUT
-from tasks.report import report_failure, show_report
 from tasks.reporting.addresses import url_on
 from tasks.run import forget_old_word, left_to_do, next_attempt
 from tasks.stages import skip_stage
@@ -37,78 +28,13 @@ from tasks.verifying.sample import SampledRun
 
 T = TypeVar("T")
 
-LAST_WORDS_SECONDS = 10.0
-"""For the report of a run that is ended from outside, as by Ctrl-C: whoever does so waits."""
 
-
-@contextmanager
-def accounted_for(planned: PlannedRun, started: float, *, is_kept: bool = True) -> Iterator[None]:
-    """Whatever happens in the block: a failure is reported, and what was made for the run ended.
-
-    While it lasts others see that somebody is at work on the run. What was made for it goes first:
-    who ends a run from outside may soon do so by force.
+def run_and_publish(at_work: AtWork, deadline: Deadline) -> tuple[PlannedRun, int, int | None]:
+    """Run what is left to do and publish the run.
 
     Args:
-        planned: the run.
-        started: when this call of it began, in seconds since the epoch.
-        is_kept: whether its folder is there afterwards, and so the report in it.
-    """
-    try:
-        try:
-            with kept_held(planned.hold):
-                yield
-        finally:
-            end_cluster(planned)
-    except Exception as error:
-        written = report_failure(planned, started, error)
-        await_server()
-        if written:
-            show_report(planned)
-        if is_kept:
-            leave(planned)
-            if isinstance(error, BatchInferenceError):
-                error.report = written
-        raise
-    except Pause:  # it is to go on, in another process
-        leave(planned)
-        raise
-    except BaseException as error:
-        last_words = partial(leave_last_words, planned, started, told_as(error))
-        shown_beside("the report", last_words).join(LAST_WORDS_SECONDS)
-        if is_kept:
-            leave(planned)
-        raise
-
-
-def leave(planned: PlannedRun) -> None:
-    """Say that this process works no more on a run that is not published.
-
-    Where the storage is away its silence says so, or its end.
-    """
-
-    def let_go() -> None:
-        with suppress(Exception):
-            planned.let_go()
-
-    leaving = Thread(target=let_go, daemon=True)
-    leaving.start()
-    leaving.join(LAST_WORDS_SECONDS)
-
-
-def leave_last_words(planned: PlannedRun, started: float, error: BaseException) -> None:
-    """The report of a run that failed, in its folder and in Prefect."""
-    if report_failure(planned, started, error):
-        show_report(planned)
-
-
-def end_cluster(planned: PlannedRun) -> None:
-    """End what was made for a run's jobs alone."""
-    if problem := release(planned.spec.cluster, planned.name):
-        get_run_logger().warning(problem)
-
-
-def run_and_publish(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun, int, int | None]:
-    """Run what is left to do and publish the run.
+        at_work: on the run.
+        deadline: when it has to be done.
 
     Returns:
         The run, as `run_attempts` does, the attempts it took, and the output's version; None where
@@ -117,7 +43,8 @@ def run_and_publish(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun
     Raises:
         BatchInferenceError: as `run_attempts` and `publish_run`.
     """
-    planned, tried, attempt = run_attempts(planned, deadline)
+    go_on_with = at_work.go_on_with
+    planned, tried, attempt = run_attempts(at_work.planned, deadline, go_on_with=go_on_with)
     if planned.nothing_to_do:
         return planned, tried, None
     try:
@@ -125,12 +52,15 @@ def run_and_publish(planned: PlannedRun, deadline: Deadline) -> tuple[PlannedRun
     except RowsMissing as error:
         # A writer that was thought dead has stored a record, which counts before later ones.
         get_run_logger().warning("publishing failed, another attempt follows: %s", error)
-    planned, more, _ = run_attempts(planned, deadline, attempt)
+    planned, more, _ = run_attempts(planned, deadline, attempt, go_on_with)
     return planned, tried + more, publish_run(planned)
 
 
 def materialize_rows(
-    planned: PlannedRun, deadline: Deadline, after: Attempt | None
+    planned: PlannedRun,
+    deadline: Deadline,
+    after: Attempt | None,
+    go_on_with: Callable[[PlannedRun], None],
 ) -> tuple[PlannedRun, int, Attempt | None]:
     """The first job of a run that is cut, where not all of its rows are kept already.
 
@@ -138,6 +68,7 @@ def materialize_rows(
         planned: the run.
         deadline: when it has to be done.
         after: the attempt before; None where there was none.
+        go_on_with: as `run_attempts` takes it.
 
     Returns:
         As `run_attempts`.
@@ -147,10 +78,17 @@ def materialize_rows(
     first = patiently(planned, deadline, lambda: plan_materializing_run(planned))
     if first is not None:
         get_run_logger().info("rows are kept in %s.state", first.spec.sink.path)
+        of_first = AtWork(first)
+
+        def go_on_with_both(anew: PlannedRun) -> None:
+            of_first.go_on_with(anew)
+            assert isinstance(anew, MaterializingRun)
+            go_on_with(anew.main)
+
         try:
-            last, tried, attempt = run_attempts(first, deadline, after)
+            last, tried, attempt = run_attempts(first, deadline, after, go_on_with_both)
         finally:
-            end_cluster(first)
+            end_cluster(of_first.planned)
         assert isinstance(last, MaterializingRun)
         planned = last.main
     if attempt is None:
@@ -159,7 +97,10 @@ def materialize_rows(
 
 
 def run_attempts(
-    planned: PlannedRun, deadline: Deadline, attempt: Attempt | None = None
+    planned: PlannedRun,
+    deadline: Deadline,
+    attempt: Attempt | None = None,
+    go_on_with: Callable[[PlannedRun], None] = lambda _: None,
 ) -> tuple[PlannedRun, int, Attempt | None]:
     """Attempt after attempt until the records cover the plan; of a run that is cut, of both jobs.
 
@@ -167,6 +108,7 @@ def run_attempts(
         planned: the run, or the first job's of one that is cut.
         deadline: when it has to be done.
         attempt: the one before.
+        go_on_with: is told of the run as it is planned anew.
 
     Returns:
         The run, planned anew where an input changed meanwhile, how many attempts it took, and the
@@ -184,7 +126,7 @@ def run_attempts(
             raise deadline.missed()
         if planned.is_cut:
             # Before each attempt: what was recorded may count no more, of rows that nobody keeps.
-            planned, more, attempt = materialize_rows(planned, deadline, attempt)
+            planned, more, attempt = materialize_rows(planned, deadline, attempt, go_on_with)
             before += more
             if more and not (gap := gap_left(planned, deadline, tried)):
                 break
@@ -204,6 +146,7 @@ def run_attempts(
             time.sleep(deadline.within(backoff_seconds(failed)))
         if isinstance(problem, InputChanged):
             planned = planned_anew(planned)
+            go_on_with(planned)
             gap = gap_left(planned, deadline, tried)
     return planned, before + tried, attempt
 

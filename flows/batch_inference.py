@@ -10,7 +10,8 @@ from prefect import flow, get_run_logger
 from prefect.runtime import flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from flows.attempts import accounted_for, run_and_publish
+from flows.at_work import accounted_for
+from flows.attempts import run_and_publish
 from flows.callers_time import deadline_of
 from flows.cancellation import heeding_cancellation, refuse_cancelled_meanwhile, staying_stopped
 from flows.cancellation_hooks import say_cancelled, stop_its_jobs
@@ -111,9 +112,9 @@ def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
     with (
         staying_stopped(),
         heeding_cancellation(planned.spec, options.flow_runs),
-        accounted_for(planned, started),
+        accounted_for(planned, started) as at_work,
     ):
-        planned, attempts, version = run_and_publish(planned, deadline_of(spec))
+        planned, attempts, version = run_and_publish(at_work, deadline_of(spec))
     report = report_run(planned, started, version, attempts)
     await_server()
     show_run(planned, report)

@@ -9,7 +9,8 @@ from typing import Any
 from prefect import flow
 from prefect.runtime import flow_run
 
-from flows.attempts import accounted_for, run_attempts
+from flows.at_work import accounted_for
+from flows.attempts import run_attempts
 from flows.batch_inference import OURS, own_flow_runs
 from flows.callers_time import deadline_of
 from flows.cancellation import heeding_cancellation, staying_stopped
@@ -98,10 +99,11 @@ def preview(
             with (
                 staying_stopped(),
                 heeding_cancellation(trial, ours),
-                accounted_for(planned, started, is_kept=False),
+                accounted_for(planned, started, is_kept=False) as at_work,
                 nothing_kept(),
             ):
-                planned, *_ = run_attempts(planned, deadline_of(trial))
+                deadline = deadline_of(trial)
+                planned, *_ = run_attempts(planned, deadline, go_on_with=at_work.go_on_with)
                 await_server()
                 report = report_preview(planned, spec, started)
                 report = {**report, "would_be_held_back": held_back(planned, spec)}

@@ -9,7 +9,8 @@ from typing import Any
 from prefect import flow, task
 from prefect.runtime import flow_run
 
-from flows.attempts import accounted_for, run_attempts
+from flows.at_work import accounted_for
+from flows.attempts import run_attempts
 from flows.batch_inference import OURS, own_flow_runs
 from flows.callers_time import deadline_of
 from flows.cancellation import heeding_cancellation, staying_stopped

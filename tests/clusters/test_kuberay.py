@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from flows.at_work import AtWork
 from tasks.clusters import kuberay, kuberay_api
 from tasks.clusters.choose import cluster_of, release, resources_on
 from tasks.clusters.kuberay import KubeRay
@@ -63,6 +64,19 @@ def test_runs_of_one_path_on_two_stores_have_clusters_of_their_own(
 def seconds_left(kube: Kubernetes) -> float:
     expires = kube.clusters[NAME]["metadata"]["annotations"][EXPIRES]
     return (datetime.fromisoformat(expires) - datetime.now(UTC)).total_seconds()
+
+
+def test_a_run_that_is_planned_anew_as_another_one_leaves_no_cluster(
+    tmp_path: Path, kube: Kubernetes, fields: Fields
+) -> None:
+    planned = make_plan(small_spec(tmp_path, fields))
+    cluster = kuberay_of(fields)
+    cluster.make(planned.name, time.monotonic())
+    at_work = AtWork(planned)
+    at_work.go_on_with(replace(planned))
+    assert kube.count("DELETE") == 0
+    at_work.go_on_with(replace(planned, run_key="another"))
+    assert kube.count("DELETE") == 1
 
 
 def test_a_run_has_a_cluster_of_its_own(kube: Kubernetes, fields: Fields) -> None:
