@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
@@ -13,7 +14,13 @@ from flows.planning import plan_run
 from flows.stage_tasks import run_stages
 from tasks.attempt import Attempt
 from tasks.counted import counted
-from tasks.errors import BatchInferenceError, ErrorBudgetExceeded, InputChanged, RowsMissing
+from tasks.errors import (
+    BatchInferenceError,
+    ErrorBudgetExceeded,
+    InputChanged,
+    RowsMissing,
+    RunStopped,
+)
 from tasks.lineage import publish_run
 from tasks.materializing_run import MaterializingRun, plan_materializing_run
 from tasks.plan import PlannedRun
@@ -170,6 +177,11 @@ def run_attempt(
         run_stages(attempt, deadline)
     except ErrorBudgetExceeded as error:
         raise with_rows(planned, error) from error
+    except RunStopped:
+        # Not by somebody who wants it to end: whoever publishes a run tells jobs taken for lost.
+        if has_been_published(planned):
+            return attempt, None
+        raise
     except BatchInferenceError as error:
         if not error.can_retry:
             if error.stage in COMPUTES:
@@ -177,6 +189,13 @@ def run_attempt(
             raise
         return attempt, error
     return attempt, None
+
+
+def has_been_published(planned: PlannedRun) -> bool:
+    """Whether another process has published the run; not where the ledger does not answer."""
+    with suppress(Exception):
+        return planned.is_published()
+    return False
 
 
 def gap_left(planned: PlannedRun, deadline: Deadline, tried: int) -> Gap:

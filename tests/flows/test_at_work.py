@@ -88,3 +88,22 @@ def test_the_run_that_is_published_is_the_one_that_is_held(
     monkeypatch.setattr(lease, "RENEW_SECONDS", 0.05)
     assert batch_inference(overtaken)["version"] == 2
     assert len(published(overtaken)) == 1001
+
+
+def test_a_run_that_another_process_has_published_is_done_and_was_stopped_by_nobody(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken for lost: whoever publishes tells jobs that have left no result to end."""
+    spec = spec_of(numbers)
+
+    def overtake(attempt: Attempt, deadline: Deadline) -> None:
+        planned = make_plan(spec)
+        run_attempt(planned)
+        publish_planned(planned)
+        assert Path(attempt.job.stopped_file).exists()
+        run_stages(attempt, deadline)
+
+    monkeypatch.setattr(attempts, "run_stages", overtake)
+    report = batch_inference(spec)
+    assert (report["published"], report["version"]) == (True, 1)
+    assert len(published(spec)) == 1000
