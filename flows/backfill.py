@@ -20,7 +20,7 @@ from flows.orphaned_runs import end_its_runs, end_runs_of
 from flows.own_folder import check_whole_paths
 from flows.planning import patient
 from flows.server_away import kept_report
-from flows.verify import verify
+from flows.verify import stop_verifications, verify
 from tasks.artifacts import artifact_key, show_page
 from tasks.errors import (
     BatchInferenceError,
@@ -31,6 +31,7 @@ from tasks.errors import (
     RunStopped,
     SchemaMismatch,
 )
+from tasks.left_previews import stop_left_previews
 from tasks.output_status import (
     allowing_gaps,
     gaps,
@@ -44,6 +45,7 @@ from tasks.periods import EVERY_DAY, Portion, label, portions
 from tasks.planning.preflight import check_spec
 from tasks.reporting.backfilled import Outcome, outcome_table
 from tasks.spec import BatchInferenceSpec
+from tasks.timeouts import at_output
 
 check = task(name="check", persist_result=False, retries=0)(check_spec)
 LEFT = "its process is gone; the backfill was started again, and goes on with this period"
@@ -66,7 +68,7 @@ class Backfill:
     name="backfill",
     on_failure=[end_its_runs],
     on_crashed=[end_its_runs],
-    on_cancellation=[stop_backfill_jobs, end_its_runs, say_cancelled],
+    on_cancellation=[stop_backfill_jobs, stop_verifications, end_its_runs, say_cancelled],
     **OURS,
 )
 def backfill(
@@ -163,12 +165,25 @@ def bring_up(backfill: Backfill, portion: Portion) -> Outcome:
 def is_same(portion: Portion) -> bool:
     """Whether rows of an output come out the same; then the present config counts as its own."""
     time = portion.scheduled_time
+    if flow_run.run_count > 1:
+        stop_left_verification(portion)
     try:
         verify(portion.written, accept=True, scheduled_time=time, on_cluster=True)
     except (PredictionsDiffer, SchemaMismatch, InvalidSpec) as error:
         get_run_logger().info("%s is predicted again: %s", portion.name, error)
         return False
     return True
+
+
+def stop_left_verification(portion: Portion) -> None:
+    """Stop what an earlier process of this flow run compared if it was killed meanwhile."""
+    try:
+        with at_output(portion.spec):
+            errors = stop_left_previews(portion.spec).errors
+    except BatchInferenceError as error:
+        errors = [error]
+    for each in errors:
+        get_run_logger().warning("what was compared before is left to stop itself: %s", each)
 
 
 @task(task_run_name="look at {portion.name}", persist_result=False, retries=0)

@@ -6,12 +6,14 @@ from uuid import UUID
 
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import (
+    FlowFilter,
+    FlowFilterName,
     FlowRunFilter,
     FlowRunFilterParentFlowRunId,
     FlowRunFilterState,
     FlowRunFilterStateType,
 )
-from prefect.client.schemas.objects import State, StateType
+from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.context import SyncClientContext
 from prefect.states import Cancelled
 
@@ -42,7 +44,7 @@ def stop_backfill_jobs(flow: Any, flow_run: Any, state: Any) -> None:
     given = flow_run.parameters
     spec = BatchInferenceSpec.model_validate(given["spec"])
     start, end = (as_time(given.get(name)) for name in ("start", "end"))
-    begun = unfinished_runs_in(flow_run.id)
+    begun = {run.name for run in unfinished_runs_in(flow_run.id)}
     errors = []
     # The one at work is the last that was begun; trouble with another keeps it from nothing.
     for portion in reversed(portions(spec, start, end, given.get("every") or EVERY_DAY)):
@@ -57,14 +59,20 @@ def stop_backfill_jobs(flow: Any, flow_run: Any, state: Any) -> None:
         raise errors[0]
 
 
-def unfinished_runs_in(flow_run: UUID) -> set[str]:
-    """Names of the flow runs that a flow run has begun and that have not completed."""
+def unfinished_runs_in(flow_run: UUID, of: str | None = None) -> list[FlowRun]:
+    """The flow runs that a flow run has begun and that have not completed.
+
+    Args:
+        flow_run: its id.
+        of: only those of the flow of this name.
+    """
+    flow = FlowFilter(name=FlowFilterName(any_=[of])) if of else None
     unfinished = FlowRunFilter(
         parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[flow_run]),
         state=FlowRunFilterState(type=FlowRunFilterStateType(not_any_=[StateType.COMPLETED])),
     )
     with get_client(sync_client=True) as client:
-        return {run.name for run in client.read_flow_runs(flow_run_filter=unfinished)}
+        return client.read_flow_runs(flow_filter=flow, flow_run_filter=unfinished)
 
 
 def as_time(given: Any) -> datetime | None:

@@ -13,6 +13,7 @@ from tasks.errors import BatchInferenceError
 from tasks.first_rows import first_rows
 from tasks.kinds.clusters import KubeRayCluster, RayJobsCluster
 from tasks.ledgers import ledger_of
+from tasks.left_previews import stop_left_previews
 from tasks.outputs import output_of
 from tasks.plan import make_plan
 from tasks.planning.preflight import CHECKS, Check
@@ -145,13 +146,18 @@ def clean_output(
 def cancel_jobs(spec_file: Path, overrides: list[str] | None, scheduled_time: str | None) -> None:
     """Stop every job at work on the spec's output, and say which.
 
+    So it does with those of previews and verifications that were killed; others end by themselves.
+
     Raises:
         BatchInferenceError: a cluster could not be asked, after all others were.
         Unreachable: the output's storage does not answer.
     """
     spec = load_at(spec_file, overrides, scheduled_time)
     with at_output(spec):
-        told = tell_to_stop(spec)
+        told, left = tell_to_stop(spec), stop_left_previews(spec)
+    for job in left.stopped:
+        line = f"stopped job {job.id}, which a preview or verification has left that was killed"
+        results.print(line, soft_wrap=True)
     for job in told.stopped:
         line = f"stopped attempt {job.attempt} of run {job.run_id}; run again to resume it"
         results.print(line, soft_wrap=True)
@@ -161,8 +167,8 @@ def cancel_jobs(spec_file: Path, overrides: list[str] | None, scheduled_time: st
     for job in told.ended:
         name = f"attempt {job.attempt} of run {job.run_id}, which has ended"
         results.print(f"no other job will follow {name}; run again to resume it", soft_wrap=True)
-    if told.errors:
-        raise told.errors[0]
-    if not (told.stopped or told.unseen or told.ended):
+    if errors := told.errors + left.errors:
+        raise errors[0]
+    if not (left.stopped or told.stopped or told.unseen or told.ended):
         unseen = "a run that is still being planned is not seen, and ends by Ctrl-C or in Prefect"
         results.print(f"no job is at work on {spec.sink.path}; {unseen}", soft_wrap=True)

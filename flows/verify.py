@@ -14,7 +14,7 @@ from flows.attempts import run_attempts
 from flows.batch_inference import OURS, own_flow_runs
 from flows.callers_time import deadline_of
 from flows.cancellation import heeding_cancellation, staying_stopped
-from flows.cancellation_hooks import say_stopped
+from flows.cancellation_hooks import say_stopped, unfinished_runs_in
 from flows.heartbeats import heartbeats
 from flows.meant_time import time_to_start
 from flows.planning import patient
@@ -32,6 +32,16 @@ from tasks.verifying.outcome import Outcome, outcome_of
 from tasks.verifying.sample import draw_sample, trial_to_verify
 
 draw = task(name="plan", persist_result=False, retries=0)(draw_sample)
+
+
+def stop_verifications(flow: Any, flow_run: Any, state: Any) -> None:
+    """Prefect's hook of a flow that calls this one: stop what it was at, and leave nothing behind.
+
+    Raises:
+        BatchInferenceError: as `stop_preview`.
+    """
+    for run in unfinished_runs_in(flow_run.id, of=verify.name):
+        stop_preview(verify, run, state)
 
 
 @flow(name="verify", on_cancellation=[stop_preview, say_stopped], **OURS)

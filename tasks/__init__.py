@@ -11,8 +11,8 @@ Where to look, each line from what comes first to what comes last:
   `job_look`, `running_jobs`, `lease`.
 - Exactly once: `protocol` keeps the records and the ledger; `ledgers`, `record_coverage`.
 - The end: `publish`, `publishing`, `lineage`, `report`, `reporting`, `late_report`, `artifacts`.
-- What is published: `published`, `output_status`, `cleaning`, `periods`, `previewing`, `verifying`,
-  `searching`.
+- What is published: `published`, `output_status`, `cleaning`, `periods`, `previewing`,
+  `left_previews`, `verifying`, `searching`.
 - What all of them use: `errors`, `calendar`, `counted`, `machine`, `python_rows`, `quick_imports`,
   `timeouts`, `whole`.
 - For tests of one's own flows: `fake_model`, `fake_answers`.

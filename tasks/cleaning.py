@@ -53,7 +53,7 @@ def orphans_of(folders: Folders, run: RunFolder, paths: set[str]) -> Iterator[Or
 
 def previews(folders: Folders) -> Iterator[Orphan]:
     """What previews that were killed have left; others remove all of it themselves."""
-    for path, lying in folders.old(f"{folders.output.state}/previews").items():
+    for path, lying in folders.old(folders.output.previews).items():
         if not is_half_written(path):
             yield folders.orphan(path, lying, "left over by a preview")
 

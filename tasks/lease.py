@@ -177,6 +177,12 @@ def is_held_for(storage: FsspecStorage, run: RunFolder, flow_run: str) -> bool:
     return holder is None or not holder.flow_runs or flow_run in holder.flow_runs
 
 
+def is_followed(storage: FsspecStorage, run: RunFolder) -> bool:
+    """Whether the process lives that works on a run, whatever becomes of the run's jobs."""
+    holder = load_holder(storage, run.lease)
+    return holder is not None and is_at_work(storage, run.lease, holder)
+
+
 def is_at_work(storage: FsspecStorage, path: str, holder: Holder) -> bool:
     """Whether the holder that a file names is alive; one elsewhere shows it by what it writes.
 

@@ -44,7 +44,7 @@ def trial_of(
     per_batch = min(spec.rows_per_batch, -(-rows // BATCHES))
     read = spec.stages.read.model_copy(update={"rows_per_batch": per_batch})
     sink = {
-        "path": f"{spec.sink.path}.state/previews/{name}",
+        "path": path_of_preview(spec, name),
         "keep_columns": None,  # inputs are to be seen beside predictions
         "rows_per_file": None,
         "mode": "append",
@@ -63,6 +63,11 @@ def trial_of(
             "gates": [],
         }
     )
+
+
+def path_of_preview(spec: BatchInferenceSpec, name: str) -> str:
+    """Where a preview's output lies, as a spec would name it."""
+    return f"{spec.sink.path}.state/previews/{name}"
 
 
 def here(spec: BatchInferenceSpec) -> dict[str, Any]:

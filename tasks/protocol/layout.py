@@ -60,6 +60,11 @@ class OutputFolder:
         return f"{self.state}/equal_configs"
 
     @property
+    def previews(self) -> str:
+        """Outputs of previews and verifications, while these last."""
+        return f"{self.state}/previews"
+
+    @property
     def runs(self) -> str:
         """One folder a run."""
         return f"{self.state}/runs"

@@ -16,9 +16,11 @@ import pytest
 
 from flows.batch_inference import batch_inference
 from flows.cancellation_hooks import stop_its_jobs
+from flows.plain_commands import cancel_jobs
 from tasks.lease import load_holder
+from tasks.outputs import output_of
 from tasks.protocol.read_back import read_note
-from tasks.ray_job.job import Job
+from tasks.ray_job.job import Job, stored_job
 from tasks.running_jobs import live_jobs
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec
@@ -189,3 +191,28 @@ def test_who_follows_a_job_that_is_cancelled_elsewhere_starts_no_other(
     assert "RunStopped: somebody stopped the job; run again to go on where it stopped" in said
     attempts = Path(f"{spec.sink.path}.state/runs").glob("*/attempts/*")
     assert [attempt.name for attempt in attempts] == ["1"]
+
+
+def test_a_preview_that_was_killed_leaves_no_job_to_who_cancels(
+    numbers: Path, ray_address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody goes on with it, and it would hold its devices for half an hour."""
+    spec = endless_spec(numbers, ray_address)
+    file = numbers.parent / "spec.json"
+    file.write_text(spec.model_dump_json(by_alias=True))
+    command = [str(Path(sys.executable).with_name("batch-inference")), "preview", str(file)]
+    previews = Path(f"{spec.sink.path}.state/previews")
+    with subprocess.Popen([*command, "--cluster"], env=environment_of_server()) as preview:
+        try:
+            (found,) = wait_for(lambda: list(previews.glob("*/runs/*/attempts/1/job.json")))
+            job = stored_job(output_of(spec)[0], str(found))
+            assert job
+            wait_for(lambda: live_jobs(job.spec))
+            cancel_jobs(file, None, None)
+            assert "no job is at work on" in capsys.readouterr().out, "whose process lives"
+        finally:
+            preview.kill()
+    assert [each.id for each, _ in live_jobs(job.spec)] == [job.id]
+    cancel_jobs(file, None, None)
+    assert f"stopped job {job.id}, which a preview" in capsys.readouterr().out
+    assert not live_jobs(job.spec)

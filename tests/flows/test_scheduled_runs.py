@@ -172,7 +172,7 @@ def test_trouble_with_one_period_keeps_no_other_from_being_stopped(
         raise Unreachable(f"no cluster for {stopped[-1]}")
 
     monkeypatch.setattr("flows.cancellation_hooks.stop_jobs", stop)
-    begun = {f"doubling 2026-01-0{day}" for day in (1, 2, 3)}
+    begun = [SimpleNamespace(name=f"doubling 2026-01-0{day}") for day in (1, 2, 3)]
     monkeypatch.setattr("flows.cancellation_hooks.unfinished_runs_in", lambda _: begun)
     given = {"spec": daily_spec(tmp_path, out=f"{DAY}").model_dump(mode="json", by_alias=True)}
     range_of_days = {"start": "2026-01-01T00:00:00Z", "end": "2026-01-03T00:00:00Z", "every": ""}
