@@ -3,6 +3,7 @@
 import time
 from datetime import datetime, timedelta
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from uuid import UUID
 
@@ -37,10 +38,29 @@ def heard(run: str, what: str = heartbeats.HEARTBEAT) -> list[dict[str, Any]]:
     return events
 
 
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> list[Thread]:
+    """Those that give signs of life, often."""
+    noted = list[Thread]()
+
+    class Noted(Thread):
+        def start(self) -> None:
+            noted.append(self)
+            super().start()
+
+    monkeypatch.setattr(heartbeats, "EVERY_SECONDS", 0.1)
+    monkeypatch.setattr(heartbeats, "Thread", Noted)
+    return noted
+
+
+def await_ends(threads: list[Thread]) -> None:
+    await_that(lambda: not any(each.is_alive() for each in threads), "more signs of life are given")
+
+
 @pytest.mark.parametrize("ahead", [-600, 600])
 @pytest.mark.usefixtures("prefect_server")
 def test_signs_of_life_come_until_the_run_has_ended(
-    monkeypatch: pytest.MonkeyPatch, ahead: float
+    threads: list[Thread], monkeypatch: pytest.MonkeyPatch, ahead: float
 ) -> None:
     """By the server's clock: it takes a run for dead whose last one was long ago on that."""
 
@@ -54,7 +74,6 @@ def test_signs_of_life_come_until_the_run_has_ended(
     def emit_and_note(*about: Any, **more: Any) -> None:
         given.append(emit_event(*about, **more))
 
-    monkeypatch.setattr(heartbeats, "EVERY_SECONDS", 0.1)
     monkeypatch.setattr(heartbeats, "datetime", Clock)
     monkeypatch.setattr(heartbeats, "emit_event", emit_and_note)
 
@@ -65,7 +84,7 @@ def test_signs_of_life_come_until_the_run_has_ended(
         return str(flow_run.id)
 
     run = living()
-    time.sleep(1.5)
+    await_ends(threads)
     EventsWorker.drain_all()
     await_that(lambda: len(heard(run)) >= 3, "no heartbeats")
     told = heard(run)
@@ -82,29 +101,28 @@ def test_signs_of_life_come_until_the_run_has_ended(
 
 @pytest.mark.usefixtures("prefect_server")
 def test_signs_of_life_go_on_while_the_process_waits_to_try_again(
-    monkeypatch: pytest.MonkeyPatch,
+    threads: list[Thread], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would be taken for dead, and begun in another one beside it."""
-    given, begun = list[float](), list[float]()
-    monkeypatch.setattr(heartbeats, "EVERY_SECONDS", 0.1)
+    given, begun, failed = list[float](), list[float](), list[float]()
     monkeypatch.setattr(heartbeats, "emit_event", lambda *_, **__: given.append(time.monotonic()))
 
     @flow(retries=1, retry_delay_seconds=3)
     def fails_twice() -> None:
-        with heartbeats.heartbeats():
-            begun.append(time.monotonic())
-            await_that(lambda: any(each > begun[-1] for each in given), "no heartbeats")
-            raise ValueError("again")
+        begun.append(time.monotonic())
+        try:
+            with heartbeats.heartbeats():
+                raise ValueError("again")
+        finally:
+            failed.append(time.monotonic())
 
     with get_client(sync_client=True) as client:
         deployment = client.create_deployment(client.create_flow(fails_twice), "fails-twice")
         run = client.create_flow_run_from_deployment(deployment)
     run_flow(fails_twice, flow_run=run, return_type="state")
-    ended = time.monotonic()
-    first, second = begun
-    assert any(first + 1 < each < second for each in given)
-    time.sleep(1.5)
-    assert not any(each > ended for each in given)
+    assert len(threads) == len(begun) == 2
+    assert any(failed[0] < each < begun[1] for each in given)
+    await_ends(threads)
 
 
 @pytest.mark.usefixtures("prefect_server")
