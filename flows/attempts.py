@@ -194,7 +194,7 @@ def run_attempt(
 def has_been_published(planned: PlannedRun) -> bool:
     """Whether another process has published the run; not where the ledger does not answer."""
     with suppress(Exception):
-        return planned.is_published()
+        return main_of(planned).is_published()
     return False
 
 
@@ -247,10 +247,15 @@ def planned_anew(planned: PlannedRun) -> PlannedRun:
     """
     if isinstance(planned, SampledRun):
         raise InputChanged("an input has changed while it was read: verify again")
-    own = planned.main if isinstance(planned, MaterializingRun) else planned
+    own = main_of(planned)
     anew = plan_run(own.spec, own.options)
     if anew.run_key == own.run_key:  # attempts of this call are in it already
         anew = replace(anew, attempts_before=own.attempts_before)
     if not isinstance(planned, MaterializingRun):
         return anew
     return plan_materializing_run(anew) or replace(planned, main=anew)
+
+
+def main_of(planned: PlannedRun) -> PlannedRun:
+    """The run that is to be published."""
+    return planned.main if isinstance(planned, MaterializingRun) else planned

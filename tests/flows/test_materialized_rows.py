@@ -17,17 +17,20 @@ from flows import attempts
 from flows.batch_inference import batch_inference
 from flows.preview import preview
 from flows.redrive import redrive
+from flows.stage_tasks import run_stages
+from tasks.attempt import Attempt
 from tasks.errors import ErrorBudgetExceeded, RunStopped, StageFailed
 from tasks.kinds.sources import ParquetSource
 from tasks.materializing_run import plan_materializing_run
 from tasks.plan import PlannedRun, make_plan
 from tasks.published import rows_set_aside
 from tasks.ray_job.counts import BEFORE_CUT, Counts, Report
+from tasks.ray_job.job import Job
 from tasks.ray_job.progress import Progress
 from tasks.run import attempts_in, left_to_do, next_attempt
 from tasks.running_jobs import unfinished_jobs
 from tasks.spec import BatchInferenceSpec
-from tasks.timeouts import stuck_stage
+from tasks.timeouts import Deadline, stuck_stage
 from tests.flows.conftest import published, spec_of
 from tests.flows.test_live_stages import act_before_the_job, stage_runs
 
@@ -154,6 +157,24 @@ def test_a_run_that_is_stopped_between_its_two_jobs_makes_no_second(
             batch_inference(spec)
     assert not handed(numbers, "models")
     batch_inference(spec)
+    assert handed(numbers, "steps") == len(STEPPED)
+
+
+def test_a_first_job_that_was_taken_for_lost_is_done_once_another_process_has_published(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which has told it to end."""
+    spec, jobs = cut_spec(numbers), list[Job]()
+
+    def overtake(attempt: Attempt, deadline: Deadline) -> None:
+        if not jobs:
+            jobs.append(attempt.job)
+            assert batch_inference(spec)["published"]
+            assert Path(attempt.job.stopped_file).exists()
+        run_stages(attempt, deadline)
+
+    monkeypatch.setattr(attempts, "run_stages", overtake)
+    assert batch_inference(spec)["version"] == 1
     assert handed(numbers, "steps") == len(STEPPED)
 
 
