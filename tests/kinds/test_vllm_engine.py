@@ -240,7 +240,7 @@ def test_a_job_whose_engine_is_killed_loses_nothing_and_sets_no_row_aside(
             "sink": {"kind": "parquet", "path": str(tmp_path / "out")},
             "resources": {"num_gpus": 0, "batch_size": 8, "dtype": "float32", "max_replicas": 1},
             "stages": {"read": {"rows_per_batch": 8}},
-            "environment": {"env_vars": {"VLLM_CPU_KVCACHE_SPACE": "1"}},
+            "environment": {"env_vars": {"VLLM_ENABLE_V1_MULTIPROCESSING": "1"}},
             "cluster": {"kind": "local"},
         }
     )
