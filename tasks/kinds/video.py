@@ -25,6 +25,10 @@ class DamagedVideo(ValueError):
     """Frames of a video cannot be read; says which, and why."""
 
 
+class CutOffVideo(DamagedVideo):
+    """Nothing more is read of a video, and nobody knows how many frames are missing."""
+
+
 @dataclass(frozen=True)
 class Frame:
     """A frame of a video."""
@@ -47,13 +51,13 @@ def sampled_frames(file: IO[bytes], every_seconds: float | None) -> Iterator[Fra
     try:
         container = av.open(file, metadata_errors="replace")
     except av.error.FFmpegError as error:
-        yield DamagedVideo(f"the file is not a video that can be read: {error.strerror}")
+        yield CutOffVideo(f"the file is not a video that can be read: {error.strerror}")
         return
     with container:
         if not container.streams.video:
-            yield DamagedVideo("the file holds no video")
+            yield CutOffVideo("the file holds no video")
         elif container.streams.video[0].codec_context is None:
-            yield DamagedVideo("the video is in a format that FFmpeg does not know")
+            yield CutOffVideo("the video is in a format that FFmpeg does not know")
         else:
             yield from frames_of(container, every_seconds)
 
@@ -87,9 +91,9 @@ def frames_of(container: Any, every_seconds: float | None) -> Iterator[Frame | D
     promised = promised_seconds(container, stream)
     if promised is not None and end < promised - MISSING_SECONDS:
         whole = f"{float(end):.2f} of {float(promised):.2f} s, {counted(number, 'frame')}"
-        yield DamagedVideo(f"the video is cut off: it ends after {whole}")
+        yield CutOffVideo(f"the video is cut off: it ends after {whole}")
     elif number - damaged < LAST_FRAMES:
-        yield DamagedVideo(f"the video is cut off: frame {damaged} of {number} is damaged")
+        yield CutOffVideo(f"the video is cut off: frame {damaged} of {number} is damaged")
 
 
 def decoded(container: Any, stream: Any) -> Iterator[Any]:

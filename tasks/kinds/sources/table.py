@@ -237,8 +237,8 @@ class TableSource(Source):
             way_out = "cleaned up; --restart plans anew, on the newest version"
             raise InvalidSpec.at("source.path", self.path, problem + way_out) from error
         except DATA_ERRORS as error:
-            lost = 1 if shard.rows is None else shard.rows - count
-            yield from [BadRow(with_way_out(data_error(error)))] * lost
+            rest = BadRow(with_way_out(data_error(error)), is_rest=shard.rows is None)
+            yield from [rest] * (1 if shard.rows is None else shard.rows - count)
             return
         if shard.rows is not None and count < shard.rows:
             problem = f"says that {shard.path} has {counted(shard.rows, 'row')}, and it has {count}"

@@ -12,7 +12,7 @@ from tasks.kinds.column_types import IMAGE, MEDIA
 from tasks.kinds.extras import require
 from tasks.kinds.images import Pixels
 from tasks.kinds.sources.source import BadRow, Read, Source
-from tasks.kinds.video import DamagedVideo, sampled_frames
+from tasks.kinds.video import CutOffVideo, DamagedVideo, sampled_frames
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
 
@@ -69,13 +69,13 @@ class VideoSource(Source):
         path, encode = storage.url_of(shard.path), ENCODE[self.encoding]
         with storage.open(shard.path) as file:
             if is_empty(file, shard):  # FFmpeg would look for the byte before its end
-                yield BadRow(DamagedVideo("the file has zero bytes"))
+                yield BadRow(CutOffVideo("the file has zero bytes"), is_rest=True)
                 return
             for count, found in enumerate(sampled_frames(file, self.every_seconds)):
                 if count == self.max_frames:
                     return
                 if isinstance(found, DamagedVideo):
-                    yield BadRow(found)
+                    yield BadRow(found, is_rest=isinstance(found, CutOffVideo))
                     continue
                 try:
                     picture = encode(found.pixels)

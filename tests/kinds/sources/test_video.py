@@ -154,6 +154,7 @@ def test_a_video_that_is_cut_off_is_not_silently_short(tmp_path: Path, form: str
     assert good == whole[: len(good)]
     assert isinstance(bad, BadRow)
     assert "cut off" in str(bad.error)
+    assert bad.is_rest, "how many frames are missing, nobody knows"
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -177,6 +178,7 @@ def test_damage_costs_the_frames_it_hits(tmp_path: Path, form: str) -> None:
     bad = [row for row in rows if isinstance(row, BadRow)]
     assert 1 <= len(bad) <= 20
     assert "damaged" in str(bad[0].error)
+    assert not any(each.is_rest for each in bad)
     assert len(rows) - len(bad) >= 25
 
 
@@ -188,6 +190,7 @@ def test_what_is_no_video_is_one_bad_row(tmp_path: Path, content: bytes, reason:
     save(tmp_path / "b.mp4", frames=1)
     bad, good = read_all(source(tmp_path))
     assert reason in str(bad.error)
+    assert bad.is_rest
     assert good["frame"] == 0
 
 
