@@ -4,6 +4,7 @@ import io
 import time
 from datetime import date, datetime
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.source import BYTES_PER_READ, BadRow
 from tasks.kinds.sources.table_reading.batches import rows_per_read
 from tasks.protocol.ids import as_ids
+from tasks.protocol.plan_file import shards_of
 from tests.kinds.sources.reading import read_all
 
 
@@ -122,6 +124,29 @@ def test_big_files_are_cut_at_row_groups(tmp_path: Path) -> None:
     assert [shard.rows for shard in shards] == [300, 300, 300, 100]
     assert [shard.first_row for shard in shards] == [0, 300, 600, 900]
     assert read_all(cut) == [{"x": at} for at in range(1000)]
+
+
+def test_footers_of_big_files_are_read_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each takes a store's answers: of ten thousand, one by one, that is a quarter of an hour."""
+    for name, rows in (("a", 1_000), ("b", 1), ("c", 1_000)):
+        store(tmp_path, f"{name}.parquet", {"x": range(rows)}, row_group_size=400)
+    cut = source(tmp_path, split_above_mib=(tmp_path / "b.parquet").stat().st_size / parquet.MIB)
+    storage, inputs = list_inputs(cut)
+    both, open_alone = Barrier(2, timeout=10), storage.open
+
+    def open_both(path: str) -> Any:
+        both.wait()
+        return open_alone(path)
+
+    monkeypatch.setattr(storage, "open", open_both)
+    shards = shards_of(cut.shards(storage, inputs))
+    assert [(Path(each.path).stem, each.start, each.rows) for each in shards] == [
+        *(("a", start, rows) for start, rows in enumerate((400, 400, 200))),
+        ("b", None, None),
+        *(("c", start, rows) for start, rows in enumerate((400, 400, 200))),
+    ]
 
 
 def test_dates_of_spark_that_nanoseconds_have_no_room_for(tmp_path: Path) -> None:
@@ -399,6 +424,8 @@ def test_a_frames_index_does_not_come_back_as_one(tmp_path: Path) -> None:
         ({"x": "float", "day": "timestamp[us]", "yes": "bool"}, 131_072),
         ({f"x{at}": "int64" for at in range(64)}, 65_536),
         ({"x": "float", "text": "string"}, 2_048),
+        ({"x": "float", "user.text": "string"}, 2_048),
+        ({"x": "float", "user.id": "int64", "user.": "int64"}, 131_072),
         ({"x": "float", "many": "list<item: float>"}, 2_048),
     ],
 )

@@ -1,5 +1,6 @@
 """How many rows of a table, or of a Parquet file, come at a time."""
 
+import re
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
@@ -56,13 +57,19 @@ def rows_per_read(group: pq.RowGroupMetaData, names: set[str]) -> int:
     These may be far too low: a long text that comes often is counted once.
     """
     chunks = [group.column(at) for at in range(group.num_columns)]
-    wanted = [each for each in chunks if each.path_in_schema.split(".")[0] in names]
-    if wanted and all(map(is_flat_number, wanted)):
+    wanted = [each for each in chunks if is_within(each.path_in_schema, names)]
+    if wanted and all(is_flat_number(each, names) for each in wanted):
         return max(1, min(NUMBERS_PER_READ, BYTES_PER_READ // (BYTES_OF_NUMBER * len(wanted))))
     size = sum(each.total_uncompressed_size for each in wanted)
     return max(1, min(ROWS_PER_READ, BYTES_PER_READ * group.num_rows // max(1, size)))
 
 
-def is_flat_number(chunk: pq.ColumnChunkMetaData) -> bool:
-    """Whether a column has one number a row, or a date or truth value."""
-    return "." not in chunk.path_in_schema and not chunk.physical_type.endswith("BYTE_ARRAY")
+def is_within(path: str, names: set[str]) -> bool:
+    """Whether a leaf is one of some columns, or in one; names may have dots, as `user.name`."""
+    ends = (at.start() for at in re.finditer(r"\.|\Z", path))
+    return any(path[:end] in names for end in ends)
+
+
+def is_flat_number(chunk: pq.ColumnChunkMetaData, names: set[str]) -> bool:
+    """Whether a column of these has one number a row, or a date or truth value."""
+    return chunk.path_in_schema in names and not chunk.physical_type.endswith("BYTE_ARRAY")
