@@ -2,10 +2,11 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
-from itertools import repeat
+from itertools import chain, repeat
 from typing import IO, Any, ClassVar, Literal, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import ConfigDict, Field, model_validator
 
@@ -35,11 +36,14 @@ from tasks.kinds.sources.parquet_types import (
     several,
     types_of,
 )
+from tasks.kinds.sources.row_groups import cut_at_groups
 from tasks.kinds.sources.source import ROWS_PER_READ, BadRow, Read, Source, pins_of, schema_of
 from tasks.kinds.sources.stored_arrays import as_stored
 from tasks.kinds.sources.table_reading.batches import rows_per_read, together
+from tasks.protocol.asked_at_once import ASKED_AT_ONCE, fetched
 from tasks.protocol.object_stat import Stat
-from tasks.protocol.plan_file import Shard
+from tasks.protocol.plan_file import Shard, shard_table, whole_files
+from tasks.protocol.stat_columns import Stats
 from tasks.protocol.storage import FsspecStorage
 
 MIB = 1 << 20
@@ -163,26 +167,30 @@ class ParquetSource(Source):
             problem = "is a column of the files too: leave it out here"
             raise InvalidSpec.at("source.partition_columns", both, problem)
 
+    def shards(self, storage: FsspecStorage, inputs: Stats) -> pa.Table:
+        """See Source; big files are looked at side by side, as each takes a store's answers."""
+        table = inputs.table
+        big = Stats(table.filter(pc.greater(table["size"], self.split_above_mib * MIB)))
+        if not big:
+            return whole_files(table, rows=None)
+        found = fetched(partial(self.split, storage), big, ASKED_AT_ONCE)
+        cut = {stat.path: shards for stat, shards in zip(big, found, strict=True)}
+        whole = (
+            cut[each.path] if each.path in cut else self.split(storage, each) for each in inputs
+        )
+        return shard_table(chain.from_iterable(whole))
+
     def split(self, storage: FsspecStorage, stat: Stat) -> list[Shard]:
         """A small file is one shard; a big one is cut at row groups, whose lengths are known."""
-        if stat.size <= self.split_above_mib * MIB:
+        most_bytes = self.split_above_mib * MIB
+        if stat.size <= most_bytes:
             return super().split(storage, stat)
         with storage.open(stat.path) as opened:
             try:
-                metadata = parquet_file(opened).metadata
+                return cut_at_groups(stat, parquet_file(opened).metadata, most_bytes)
             except DATA_ERRORS as error:
                 data_error(error)
                 return super().split(storage, stat)  # reading it says what is wrong
-            groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
-        sizes = [group.total_byte_size for group in groups]
-        shards, start, first = [], 0, 0
-        for stop in range(1, len(groups) + 1):
-            if stop == len(groups) or sum(sizes[start : stop + 1]) > self.split_above_mib * MIB:
-                rows = sum(group.num_rows for group in groups[start:stop])
-                share = round(stat.size * sum(sizes[start:stop]) / max(1, sum(sizes)))
-                shards.append(Shard(0, stat.path, stat.identity, share, start, stop, first, rows))
-                start, first = stop, first + rows
-        return shards
 
     def count_rows(self, storage: FsspecStorage, stat: Stat) -> int | None:
         """Rows of a file, from its footer; one where there is none, since that is a bad row."""
