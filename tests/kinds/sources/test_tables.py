@@ -24,7 +24,7 @@ from tasks.kinds.sources import DeltaSource, IcebergSource, LanceSource
 from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.source import BadRow
 from tasks.kinds.sources.table import TableSource
-from tasks.kinds.sources.table_reading.carried import GONE
+from tasks.kinds.sources.table_reading.carried import GONE, moves
 from tasks.kinds.sources.table_reading.delta import DeltaVersion
 from tasks.protocol.storage import open_storage
 from tests.kinds.sources.reading import read_all
@@ -162,6 +162,7 @@ def test_a_log_that_was_cleaned_up_up_to_a_compaction_is_none_of_one(
     lake.append(4)
     published = list_inputs(lake.source())[1].table
     lake.compact()
+    lake.append(6)
     without_old_log(lake)
     storage, inputs = list_inputs(lake.source())
     commit, asked = DeltaVersion.commit, list[int]()
@@ -172,11 +173,33 @@ def test_a_log_that_was_cleaned_up_up_to_a_compaction_is_none_of_one(
 
     monkeypatch.setattr(DeltaVersion, "commit", asked_for)
     left = lake.source().left(storage, inputs, published)
-    assert [stat.identity == GONE for stat in left] == [False, True, True]
+    assert [stat.identity == GONE for stat in left] == [False, False, True, True]
     there = {int(commit.stem) for commit in Path(lake.url, "_delta_log").glob("0*.json")}
     assert set(asked) == there - {0} != set(range(1, lake.table.version() + 1)), "what is left"
     with pytest.raises(InvalidSpec, match=r"source\.version: 1 is no version of .*cleaned up"):
         list_inputs(lake.source(version=1, on_empty="succeed"))
+
+
+def test_a_compaction_is_told_by_its_commit_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To open a version takes as long as it has files, and each run looks at all commits."""
+    from deltalake import write_deltalake
+
+    for number in range(3):
+        rows = pa.table({"id": [number, number], "day": ["a b", "50 %/é"]})
+        write_deltalake(str(tmp_path), rows, mode="append", partition_by=["day"])
+    source = DeltaSource(path=str(tmp_path))
+    published = list_inputs(source)[1].table
+    DeltaLake(str(tmp_path)).compact()
+    storage, inputs = list_inputs(source)
+    whole = storage.filesystem.version
+    (told,) = moves(whole.rewrites())
+    (seen,) = moves([(whole.at(whole.pins["version"] - 1), whole)])
+    assert told == seen
+    assert [len(files) for files in told] == [6, 2]
+    monkeypatch.setattr(DeltaVersion, "at", lambda self, version: pytest.fail("it was opened"))
+    assert not len(source.left(storage, inputs, published))
 
 
 @pytest.mark.s3

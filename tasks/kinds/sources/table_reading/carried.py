@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.sources.source import Content
-from tasks.kinds.sources.table_reading.version import TableVersion
+from tasks.kinds.sources.table_reading.version import DataFiles, TableVersion
 from tasks.protocol.object_stat import Stat
 
 GONE = "gone"
@@ -61,7 +61,7 @@ def left_to_do(now: Sequence[Stat], published: set[Content], version: TableVersi
 
 
 def after(
-    rewrites: Iterable[tuple[TableVersion, TableVersion]], published: set[Content]
+    rewrites: Iterable[tuple[DataFiles, DataFiles]], published: set[Content]
 ) -> list[Carried]:
     """Where published inputs are after commits that moved rows."""
     held = {each: Carried(frozenset([each]), frozenset([each])) for each in published}
@@ -78,7 +78,7 @@ def after(
 
 
 def moves(
-    rewrites: Iterable[tuple[TableVersion, TableVersion]],
+    rewrites: Iterable[tuple[DataFiles, DataFiles]],
 ) -> Iterator[tuple[frozenset[Content], frozenset[Content]]]:
     """Files that each commit took away, and files that it put in their place.
 

@@ -5,7 +5,6 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,13 +24,13 @@ from tasks.kinds.sources.fitting import DATA_ERRORS
 from tasks.kinds.sources.parquet_types import INT96_UNIT
 from tasks.kinds.sources.table_reading import delta_bounds
 from tasks.kinds.sources.table_reading.batches import rows_at_once
-from tasks.kinds.sources.table_reading.version import TableFile
+from tasks.kinds.sources.table_reading.delta_moves import moves_rows, told_of_files
+from tasks.kinds.sources.table_reading.version import DataFiles, TableFile
 from tasks.kinds.tables.delta import open_delta
+from tasks.protocol.asked_at_once import fetched
 from tasks.protocol.storage import FsspecStorage, open_storage
 
 LOG_READERS = 16
-LOGS_AT_ONCE = 1_024
-"""Of a table with a commit a minute there are tens of thousands."""
 LOGGED = re.compile(r"\d{20}\.json")
 DELETIONS = "deletionVectors"
 TRUE = pc.scalar(True)
@@ -214,25 +213,30 @@ class DeltaVersion:
             problem = f"cannot be computed of the table's values: {error}"
             raise InvalidSpec.at("source.filter", str(self.condition), problem) from error
 
-    def rewrites(self) -> "Iterator[tuple[DeltaVersion, DeltaVersion]]":
+    def rewrites(self) -> Iterator[tuple[DataFiles, DataFiles]]:
         """The commits that changed no data, such as OPTIMIZE's, as far back as the log goes."""
         storage, root = self.place
         names = (stat.path.rpartition("/")[2] for stat in storage.list(f"{root}/_delta_log"))
         kept = sorted(int(name[:20]) for name in names if LOGGED.fullmatch(name))
         versions = [each for each in kept if 1 <= each <= self.pins["version"]]
-        with ThreadPoolExecutor(LOG_READERS) as pool:
-            for start in range(0, len(versions), LOGS_AT_ONCE):
-                some = versions[start : start + LOGS_AT_ONCE]
-                for version, has_moved in zip(some, pool.map(self.moves_rows, some), strict=True):
-                    if has_moved:
-                        with suppress(LookupError):  # a log that was cleaned up
-                            yield self.at(version - 1), self.at(version)
+        found = fetched(self.moved, versions, LOG_READERS)
+        for version, moved in zip(versions, found, strict=True):
+            if moved is not None:
+                with suppress(LookupError):  # a log that was cleaned up
+                    yield moved or (self.at(version - 1), self.at(version))
 
-    def moves_rows(self, version: int) -> bool:
-        """Whether a commit put rows into other files, and changed none."""
+    def moved(self, version: int) -> tuple[DataFiles, DataFiles] | tuple[()] | None:
+        """What a commit put in the place of what, if it moved rows; none where it does not tell.
+
+        To open the versions before and after takes as long as all of their files, and each run
+        looks at all commits.
+        """
         actions = self.commit(version)
-        files = [each[name] for each in actions for name in ("add", "remove") if name in each]
-        return bool(files) and not any(file.get("dataChange", True) for file in files)
+        if not moves_rows(actions):
+            return None
+        if self.condition is not None:  # which may rule some of the files out
+            return ()
+        return told_of_files(actions, self.path_of) or ()
 
     def commit(self, version: int) -> list[dict[str, Any]]:
         """What a commit did, from the log; nothing where that is cleaned up.

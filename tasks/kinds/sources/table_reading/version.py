@@ -25,7 +25,14 @@ class TableFile:
     """Rows to be read; None where only reading tells."""
 
 
-class TableVersion(Protocol):
+class DataFiles(Protocol):
+    """Some data files of a table."""
+
+    def files(self) -> list[TableFile]:
+        """All of them; of a table with a condition, those that may hold rows it is true for."""
+
+
+class TableVersion(DataFiles, Protocol):
     """A table at one version; a condition chooses among its files and rows."""
 
     @property
@@ -36,14 +43,14 @@ class TableVersion(Protocol):
     def pins(self) -> dict[str, Any]:
         """What opens it again, also from another node; can be stored as JSON."""
 
-    def files(self) -> list[TableFile]:
-        """Files that may hold rows that the condition is true for."""
-
     def read(self, path: str, names: list[str]) -> Iterator[pa.RecordBatch]:
         """Rows of one of the files in order, without those that are deleted, of some columns."""
 
-    def rewrites(self) -> "Iterator[tuple[TableVersion, TableVersion]]":
-        """Commits that moved rows to other files and changed none: before and after, by age."""
+    def rewrites(self) -> Iterator[tuple[DataFiles, DataFiles]]:
+        """Commits that moved rows to other files and changed none: before and after, by age.
+
+        Of files that are in both nothing need be said.
+        """
 
 
 @dataclass(frozen=True)
