@@ -1,11 +1,15 @@
 """Lists S3 page by page: fsspec's own listing would hold a kilobyte for each of millions."""
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+from fsspec.utils import glob_translate
+
 from tasks.protocol.client_errors import refusal_of
 
+MAGIC, SLASH = re.compile(r"[*?\[]"), re.compile("/")
 ARCHIVED = ("GLACIER", "DEEP_ARCHIVE")
 """Storage classes whose objects have to be restored before they can be read."""
 
@@ -55,14 +59,62 @@ def infos_in_pages(filesystem: Any, folder: str) -> Iterator[dict[str, Any]]:
             raise refused
 
 
+def is_glob_of_pages(glob: str) -> bool:
+    """Whether pages tell what a glob matches: it is one in its last part alone, or of any depth.
+
+    Of others s3fs looks into the folders that each part matches, and into no more.
+    """
+    folder, stem = before_magic(glob)
+    return bool(folder) and ("**" in glob or "/" not in glob[len(f"{folder}/{stem}") :])
+
+
+def before_magic(glob: str) -> tuple[str, str]:
+    """What stands before a glob's first pattern: folders, and how the next part begins."""
+    folder, _, stem = MAGIC.split(glob, maxsplit=1)[0].rpartition("/")
+    return folder, stem
+
+
+def infos_of_glob(filesystem: Any, glob: str) -> Iterator[dict[str, Any]]:
+    """Infos of the objects that such a glob matches, and of the folders.
+
+    Raises:
+        OSError: as s3fs says what S3 says; names the glob where it is closed to this user.
+    """
+    folder, stem = before_magic(glob)
+    bucket, key, _ = filesystem.split_path(folder)
+    begins = f"{key}/{stem}" if key else stem
+    pattern, seen = re.compile(glob_translate(glob)), set[str]()
+    with refusal_of(glob):
+        for info in pages(filesystem, bucket, begins, delimiter="" if "**" in glob else "/"):
+            name = info["name"]
+            for above in (name[: at.start()] for at in SLASH.finditer(name, len(folder) + 1)):
+                if above not in seen and pattern.match(above):
+                    yield {"name": above, "size": 0, "type": "directory"}
+                seen.add(above)
+            if pattern.match(name):
+                yield info
+
+
 def listed(filesystem: Any, bucket: str, key: str) -> Iterator[dict[str, Any]]:
     """Infos of all objects below a folder."""
-    asked = {"Bucket": bucket, "Prefix": f"{key}/" if key else "", **filesystem.req_kw}
+    return pages(filesystem, bucket, f"{key}/" if key else "")
+
+
+def pages(
+    filesystem: Any, bucket: str, begins: str, delimiter: str = ""
+) -> Iterator[dict[str, Any]]:
+    """Infos of objects whose keys begin so; of those behind a delimiter, of their folders."""
+    asked = {"Bucket": bucket, "Prefix": begins, **filesystem.req_kw}
+    if delimiter:
+        asked["Delimiter"] = delimiter
     is_last = False
     while not is_last:
         page = filesystem.call_s3("list_objects_v2", **asked)
         for each in page.get("Contents", []):
             name = f"{bucket}/{each['Key']}"
             yield {**each, "Key": name, "name": name, "size": each["Size"], "type": "file"}
+        for each in page.get("CommonPrefixes", []):
+            name = f"{bucket}/{each['Prefix'].rstrip('/')}"
+            yield {"name": name, "size": 0, "type": "directory"}
         is_last = not page.get("IsTruncated")
         asked["ContinuationToken"] = page.get("NextContinuationToken")

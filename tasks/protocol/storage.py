@@ -32,7 +32,7 @@ from tasks.protocol.object_stat import (
     used_up,
 )
 from tasks.protocol.quick_objects import QuickObjects, quick_objects
-from tasks.protocol.s3_pages import infos_in_pages
+from tasks.protocol.s3_pages import infos_in_pages, infos_of_glob, is_glob_of_pages
 from tasks.protocol.s3_throttling import retry_throttled
 from tasks.protocol.urls import is_web, refuse_misread
 
@@ -149,6 +149,12 @@ class FsspecStorage:
             # adlfs has of an object its name alone, or nothing where it could not ask.
             found = self.alone(folder)
         return used_up(found)
+
+    def glob(self, pattern: str) -> Iterator[Info]:
+        """Infos, as fsspec gives them, of the objects and folders that a glob matches."""
+        if self.has_pages and is_glob_of_pages(pattern):
+            return infos_of_glob(self.filesystem, pattern)
+        return used_up(self.filesystem.glob(pattern, detail=True))
 
     def alone(self, path: str) -> dict[str, Info]:
         """The object at a path, as a listing; empty where there is none."""

@@ -180,22 +180,30 @@ def list_path(
     storage.filesystem.invalidate_cache()
     if not glob_in(path) or storage.filesystem.exists(path):
         return list_folder(storage, path, suffixes, shows)
-    inputs, folders = matched(storage, path, suffixes, shows)
-    if inputs:
-        return iter(inputs)
+    folders: list[str] = []
+    inputs = matched(storage, path, suffixes, shows, folders)
+    if (first := next(inputs, None)) is not None:
+        return chain([first], inputs)
     # A file of another kind beside folders, as a README, is not what was meant.
     return chain.from_iterable(list_folder(storage, name, suffixes, shows) for name in folders)
 
 
 def matched(
-    storage: FsspecStorage, glob: str, suffixes: tuple[str, ...], shows: Callable[..., bool]
-) -> tuple[list[Info], list[str]]:
-    """Inputs that a glob matches, and folders."""
-    found: dict[str, Info] = storage.filesystem.glob(glob, detail=True)
-    shown = {name: info for name, info in found.items() if is_shown_by(glob, name, shows)}
-    files = [info for info in shown.values() if info["type"] == "file"]
-    folders = [name for name, info in shown.items() if info["type"] != "file"]
-    return [info for info in files if has_suffix(info["name"], endings(glob, suffixes))], folders
+    storage: FsspecStorage,
+    glob: str,
+    suffixes: tuple[str, ...],
+    shows: Callable[..., bool],
+    folders: list[str],
+) -> Iterator[Info]:
+    """Inputs that a glob matches; once all are given, `folders` has the folders that it does."""
+    wanted = endings(glob, suffixes)
+    for info in storage.glob(glob):
+        if not is_shown_by(glob, info["name"], shows):
+            continue
+        if info["type"] != "file":
+            folders.append(info["name"])
+        elif has_suffix(info["name"], wanted):
+            yield info
 
 
 def would_list(
@@ -218,8 +226,8 @@ def would_list(
     folders = [each for each in parents if pattern.match(each) and is_shown_by(path, each, shows)]
     if not any(is_below(each, name, suffixes, shows) for each in folders):
         return False
-    inputs, _ = matched(linked(storage), path, suffixes, shows)
-    return not inputs  # else no folder is looked into
+    inputs = matched(linked(storage), path, suffixes, shows, [])
+    return next(inputs, None) is None  # else no folder is looked into
 
 
 def list_folder(

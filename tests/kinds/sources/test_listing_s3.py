@@ -9,6 +9,7 @@ import pytest
 from tasks.errors import InputNotFound, InvalidSpec
 from tasks.kinds.sources import BinarySource, ParquetSource
 from tasks.kinds.sources.listing import list_inputs
+from tasks.protocol.object_stat import stat_of
 from tasks.protocol.storage import open_storage
 from tests.s3_server import S3
 from tests.storage_faults.faulty_s3 import Fault, faulty_s3
@@ -56,6 +57,21 @@ def found(s3: S3, place: str, *paths: str, source: Any = ParquetSource, **fields
 )
 def test_paths(s3: S3, place: str, paths: list[str], expected: list[str]) -> None:
     assert found(s3, place, *paths) == expected
+
+
+@pytest.mark.parametrize(
+    "glob", ["*", "**", "**/*", "d*", "day=1/*", "**/x*", "x[[]1]*", "*/*", "q[?]*", "none*", "**/"]
+)
+def test_a_glob_matches_what_it_matches_to_fsspec(s3: S3, glob: str) -> None:
+    storage, folder = open_storage(s3.url(uuid.uuid4().hex), s3.storage_options)
+    for name in [*ALL, *OTHERS]:
+        storage.write(f"{folder}/{name}", name.encode())
+    pattern = f"{folder}/{glob}".rstrip("/")
+    matched = {info["name"]: info["type"] for info in storage.glob(pattern)}
+    known = storage.filesystem.glob(pattern, detail=True)
+    assert matched == {name: info["type"] for name, info in known.items() if name != folder}
+    files = [info for info in storage.glob(pattern) if info["type"] == "file"]
+    assert [*map(stat_of, files)] == [storage.stat(info["name"]) for info in files]
 
 
 def test_exclude_and_suffixes(s3: S3, place: str) -> None:
