@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from tasks.errors import BatchInferenceError, InputChanged, StageFailed
 from tasks.kinds.sources import Source
 from tasks.kinds.sources.source import BYTES_PER_READ, BadRow, Read
+from tasks.kinds.sources.table import TableSource
 from tasks.protocol.asked_at_once import fetched
 from tasks.protocol.fetched_object import with_object
 from tasks.protocol.ids import IdRuns, Ids, are_in
@@ -33,6 +34,8 @@ QUICK_READERS = 32
 """Where a file takes hardly any work, and waiting for it is nearly all."""
 FILES_AT_A_TIME = 64
 QUICK_SECONDS = 0.0005
+TABLES: dict[tuple[str, str], FsspecStorage] = {}
+"""The version of a table that this process has read last, by attempt and source."""
 RECENT = 3
 """Groups of small files whose first ones tell how long one takes."""
 
@@ -100,7 +103,21 @@ def open_shards(job: Job, start: int, stop: int) -> Iterator[OpenShard]:
     """
     for reader, todo in groupby(load_todo(job, start, stop), attrgetter("reader")):
         source = job.spec.source.as_planned(reader)
-        yield from open_each(source, source.opened(source.paths[0])[0], list(todo))
+        yield from open_each(source, storage_of(job, source), list(todo))
+
+
+def storage_of(job: Job, source: Source) -> FsspecStorage:
+    """What a source reads from; a table's version is opened once by each process of a job.
+
+    It may have a hundred thousand files, which take seconds, and a job has thousands of read tasks.
+    """
+    if not isinstance(source, TableSource):
+        return source.opened(source.paths[0])[0]
+    key = job.folder, source.model_dump_json()
+    if key not in TABLES:
+        TABLES.clear()
+        TABLES[key] = source.opened(source.path)[0]
+    return TABLES[key]
 
 
 def open_each(source: Source, storage: FsspecStorage, todo: list[Todo]) -> Iterator[OpenShard]:

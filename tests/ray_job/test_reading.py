@@ -1,6 +1,7 @@
 """What is handed on is what was planned."""
 
 import os
+import shutil
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,14 +12,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 
 from tasks.errors import InputChanged
-from tasks.kinds.sources import Source
+from tasks.kinds.sources import DeltaSource, Source
 from tasks.kinds.sources.source import Read
+from tasks.kinds.sources.table_reading.delta import DeltaVersion
 from tasks.plan import make_plan
 from tasks.protocol.ranges import IdRanges
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job import opening, reading
+from tasks.ray_job.job import Job
 from tasks.ray_job.opening import Todo
 from tasks.ray_job.reading import read_share
 from tasks.run import left_to_do, next_attempt
@@ -79,6 +83,40 @@ def test_a_large_read_is_cut_with_the_files_that_its_rows_are_of(tmp_path: Path)
     assert files == [{one, two}, {two}, {two, three}, {three}]
     rows = pa.concat_tables(each.rows for each in batches)["__row"].to_pylist()
     assert rows == [n << 32 | at for n, rows in enumerate((3, 120, 40)) for at in range(rows)]
+
+
+def test_a_tables_version_is_opened_once_by_a_process_of_a_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log may name a hundred thousand files, and a job has thousands of read tasks."""
+    for number in range(3):
+        write_deltalake(tmp_path / "in", pa.table({"x": [number]}), mode="append")
+    source = {"kind": "delta", "path": str(tmp_path / "in")}
+    planned = make_plan(spec_of(tmp_path / "in", source=source))
+    job = next_attempt(planned, left_to_do(planned, tried=False)).job
+    open_one, opened = DeltaSource.open, list[int | None]()
+
+    def open_noted(self: DeltaSource) -> DeltaVersion:
+        opened.append(self.version)
+        return open_one(self)
+
+    monkeypatch.setattr(DeltaSource, "open", open_noted)
+
+    def x_of(job: Job) -> list[int]:
+        shares = ((0, 1), (1, 3))
+        batches = [
+            each for share in shares for each in read_share(job, *share, lambda report: None)
+        ]
+        return sorted(pa.concat_tables(each.rows for each in batches)["x"].to_pylist())
+
+    assert x_of(job) == [0, 1, 2]
+    write_deltalake(tmp_path / "in", pa.table({"x": [3]}), mode="append")
+    assert x_of(job) == [0, 1, 2]
+    assert opened == [2]
+    again = replace(job, attempt=2)
+    shutil.copytree(job.folder, again.folder)
+    assert x_of(again) == [0, 1, 2]
+    assert opened == [2, 2]
 
 
 @pytest.mark.parametrize(("bytes_each", "pieces"), [(10, 1), (10_000, 3)])
