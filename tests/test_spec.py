@@ -17,7 +17,7 @@ from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import complete_spec, load_spec, parse_spec
 
 TEXT = st.text(min_size=1, max_size=20).filter(lambda text: text.strip("/") != "")
-SHOWN = TEXT.filter(lambda text: not text.startswith(HIDDEN))
+SHOWN = TEXT.filter(lambda text: not text.startswith(HIDDEN) and "=" not in text)
 PATHS = st.one_of(TEXT, st.lists(TEXT, min_size=1, max_size=3))
 KINDS = st.sampled_from(["images", "binary", "parquet", "csv", "jsonl", "text"])
 SOURCES = st.fixed_dictionaries(

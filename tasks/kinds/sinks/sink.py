@@ -137,12 +137,17 @@ class Sink(Kind):
     @field_validator("partition_by")
     @classmethod
     def _readers_look_into_folders(cls, names: list[str]) -> list[str]:
-        hidden = [name for name in names if name.startswith(HIDDEN)]
-        if hidden and cls.is_found_by_listing:
-            raise ValueError(
-                f"{hidden[0]!r} would make folders that readers such as pandas, Spark and pyarrow "
-                "pass over: give the column a name without _ or . in front, by a step rename"
-            )
+        for name in names if cls.is_found_by_listing else ():
+            if name.startswith(HIDDEN):
+                raise ValueError(
+                    f"{name!r} would make folders that readers such as pandas, Spark and pyarrow "
+                    "pass over: give the column a name without _ or . in front, by a step rename"
+                )
+            if "=" in name:
+                raise ValueError(
+                    f"{name!r} would make folders whose names readers cut at the first =, and find "
+                    "no such column: give it a name without, by a step rename"
+                )
         return names
 
     def encode(self, rows: pa.Table) -> bytes:
