@@ -53,7 +53,8 @@ class HuggingFaceDatasetSource(Source):
             InvalidSpec: the path holds no dataset, or several splits and none is asked for.
             InputNotFound: the dataset lacks one of its files, or the path has nothing of the split.
         """
-        folders = self.folders(storage, {stat.path for stat in inputs})
+        listed = {stat.path for stat in inputs}
+        folders = self.folders(storage, listed)
         asked_for = [folder for folder in folders if self.is_asked_for(storage, folder)]
         if folders and not asked_for and self.on_empty == "fail":
             there = ", ".join(os.path.basename(folder) for folder in folders)
@@ -62,10 +63,12 @@ class HuggingFaceDatasetSource(Source):
         wanted: set[str] = set()
         for folder in asked_for:
             for path in data_files(storage, folder):
-                if storage.stat(path) is None:
+                place = without_links(storage, path)
+                # Each look takes a store's answer: only what is excluded is looked at by itself.
+                if place not in listed and storage.stat(path) is None:
                     problem = "belongs to the dataset by its state.json and is not there"
                     raise InputNotFound.at("source.path", path, problem)
-                wanted.add(without_links(storage, path))
+                wanted.add(place)
         return Stats.of(stat for stat in inputs if stat.path in wanted)
 
     def why_empty(self, storage: FsspecStorage, path: str) -> str | None:

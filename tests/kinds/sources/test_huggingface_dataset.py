@@ -15,6 +15,8 @@ from tasks.kinds.images import decode_image
 from tasks.kinds.sources import HuggingFaceDatasetSource
 from tasks.kinds.sources.listing import list_inputs
 from tasks.kinds.sources.source import BadRow
+from tasks.protocol.object_stat import Stat
+from tasks.protocol.storage import FsspecStorage
 from tests.kinds.sounds import encoded, tone
 from tests.kinds.sources.reading import read_all
 from tests.kinds.sources.test_parquet import BreakingFile
@@ -176,6 +178,23 @@ def test_what_is_no_dataset_says_so(tmp_path: Path) -> None:
     (tmp_path / "a.arrow").write_bytes(b"")
     with pytest.raises(InvalidSpec, match=r"no state\.json: give a folder that save_to_disk"):
         list_inputs(source(tmp_path))
+
+
+def test_files_that_a_listing_has_are_not_looked_at_one_by_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look takes a store's answer, and a dataset may have thousands of files."""
+    looked_at, stat = list[str](), FsspecStorage.stat
+
+    def noted(self: FsspecStorage, path: str) -> Stat | None:
+        looked_at.append(Path(path).name)
+        return stat(self, path)
+
+    monkeypatch.setattr(FsspecStorage, "stat", noted)
+    assert len(list_inputs(source(folder))[1]) == 2
+    assert not looked_at
+    assert len(list_inputs(source(folder, exclude=["data-00000*"]))[1]) == 1
+    assert looked_at == ["data-00000-of-00002.arrow"]
 
 
 def test_a_dataset_that_lacks_a_file_says_so(folder: Path) -> None:
