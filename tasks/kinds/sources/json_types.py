@@ -1,7 +1,7 @@
 """Types of JSON values, and for those of several lines at once."""
 
 import json
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from functools import partial, reduce
 from itertools import chain, groupby, islice
@@ -15,11 +15,13 @@ from tasks.kinds.sources.doubles import whole_number
 from tasks.kinds.sources.files_to_ask import new_among
 from tasks.kinds.sources.json_misfits import is_beyond
 from tasks.kinds.sources.text import BOM, MOST_COLUMNS, blocks, universal, whole_lines
+from tasks.protocol.asked_at_once import fetched
 from tasks.protocol.object_stat import Stat
 from tasks.protocol.storage import FsspecStorage
 
 ROWS_OF_OTHERS = 100
 """Of each of several files, where all columns are wanted that any has."""
+READERS = 16
 DEEPEST = 32
 """Objects and lists within each other; Arrow and Parquet do not hold many more."""
 TOO_DEEP = f"it is nested more than {DEEPEST} deep"
@@ -86,6 +88,22 @@ def object_types(
         with storage.open(stat.path) as file, suppress(DamagedFile):
             for block in whole_lines(universal(blocks(file, stat.path))):
                 yield from filter(pa.types.is_struct, map(line_type, block.split(b"\n")))
+
+
+def types_of_first(
+    storage: FsspecStorage, inputs: Sequence[Stat], num_rows: int
+) -> Iterator[pa.DataType]:
+    """The types of the first so many objects; files behind the first one are read side by side.
+
+    Many have one object each, and each takes a store's answers.
+    """
+
+    def of_file(stat: Stat) -> list[pa.DataType]:
+        with closing(object_types(storage, [stat])) as found:
+            return [*islice(found, num_rows)]
+
+    each = chain(map(of_file, inputs[:1]), fetched(of_file, inputs[1:], READERS))
+    return islice(chain.from_iterable(each), num_rows)
 
 
 def types_of_others(storage: FsspecStorage, stats: Iterable[Stat]) -> Iterator[pa.DataType]:

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from functools import reduce
-from itertools import islice
 from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
@@ -32,9 +31,9 @@ from tasks.kinds.sources.json_types import (
     extended,
     load,
     merged_objects,
-    object_types,
     settled,
     type_of,
+    types_of_first,
     types_of_others,
 )
 from tasks.kinds.sources.sifting import sifted
@@ -100,7 +99,7 @@ class JsonlSource(Source):
         """
         refuse_unread(self.types, self.columns or None)
         refuse_other_json(storage, inputs)
-        found = merged_objects(islice(object_types(storage, inputs), ROWS_TO_INFER))
+        found = merged_objects(types_of_first(storage, inputs, ROWS_TO_INFER))
         if grows:
             found = reduce(extended, types_of_others(storage, spread(inputs)), found)
         told = (settled(text_for_none(field)) for field in found.fields)

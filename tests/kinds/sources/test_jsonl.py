@@ -7,6 +7,7 @@ import time
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Barrier
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.sources import JsonlSource
 from tasks.kinds.sources.jsonl import Parser
 from tasks.kinds.sources.listing import list_inputs
-from tasks.kinds.sources.source import BadRow
+from tasks.kinds.sources.source import BadRow, schema_of
 from tasks.kinds.sources.text import BOM
 from tests.kinds.sources.reading import COMPRESS, read_all, write
 
@@ -65,6 +66,26 @@ def test_reads_compressed_files(tmp_path: Path, suffix: str) -> None:
 )  # fmt: skip
 def test_lines(tmp_path: Path, content: bytes, expected: list[Any]) -> None:
     assert parsed(tmp_path, content) == expected
+
+
+def test_files_of_few_objects_are_looked_at_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each takes a store's answers, and a thousand may have an object each."""
+    for name, content in (("a", b'{"x":1}'), ("b", b'{"x":0.5}'), ("c", b'{"y":"c"}')):
+        write(tmp_path, f"{name}.jsonl", content)
+    jsonl = JsonlSource(path=str(tmp_path))
+    storage, inputs = list_inputs(jsonl)
+    both, open_alone = Barrier(2, timeout=10), storage.open
+
+    def open_both(path: str) -> Any:
+        if not path.endswith("a.jsonl"):
+            both.wait()
+        return open_alone(path)
+
+    monkeypatch.setattr(storage, "open", open_both)
+    pins = jsonl.pin(storage, inputs)
+    assert schema_of(pins["schema"]) == pa.schema({"x": pa.float64(), "y": pa.string()})
 
 
 def test_the_mark_of_an_empty_file_among_those_joined_is_a_line(tmp_path: Path) -> None:
