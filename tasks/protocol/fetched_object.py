@@ -1,5 +1,8 @@
 """An object that is fetched and found to be the one that was listed, in one request."""
 
+from io import BytesIO
+from typing import IO
+
 from tasks.protocol.azure_client import whole_blob
 from tasks.protocol.google_client import whole_object
 from tasks.protocol.object_stat import Stat, Whole
@@ -17,6 +20,10 @@ class FetchedObject(FsspecStorage):
     def read(self, path: str) -> bytes:
         """Return the object's bytes."""
         return self.data if path == self.fetched.path else super().read(path)
+
+    def open(self, path: str) -> IO[bytes]:
+        """Open for streaming reads."""
+        return BytesIO(self.data) if path == self.fetched.path else super().open(path)
 
     def stat(self, path: str) -> Stat | None:
         """What was at `path` when it was fetched."""

@@ -32,6 +32,8 @@ from tasks.ray_job.stage_error import describe, stage_error
 SMALL_FILE_READERS = 16
 QUICK_READERS = 32
 """Where a file takes hardly any work, and waiting for it is nearly all."""
+SMALL_FILE, SMALL_FILES_BYTES = 256 << 10, 4 << 20
+"""Bytes of a file of rows that is read ahead, and of all that are: each may be compressed."""
 FILES_AT_A_TIME = 64
 QUICK_SECONDS = 0.0005
 TABLES: dict[tuple[str, str], FsspecStorage] = {}
@@ -123,8 +125,11 @@ def storage_of(job: Job, source: Source) -> FsspecStorage:
 def open_each(source: Source, storage: FsspecStorage, todo: list[Todo]) -> Iterator[OpenShard]:
     """Shards that are read with the same settings, in order."""
     if not source.one_row_per_file:
-        for item in todo:
-            yield OpenShard(item, read_rows(source, storage, item), source, storage)
+        if storage.is_local or source.holds != "file":
+            yield from map(partial(opened_as_read, source, storage), todo)
+            return
+        fetch = partial(fetch_if_small, source, storage)
+        yield from fetched(fetch, todo, SMALL_FILE_READERS, size_of, SMALL_FILES_BYTES)
         return
     fetch = partial(fetch_file, source, storage)
     if storage.is_local:
@@ -132,6 +137,23 @@ def open_each(source: Source, storage: FsspecStorage, todo: list[Todo]) -> Itera
     else:
         readers = QUICK_READERS if storage.quick else SMALL_FILE_READERS
         yield from fetched(fetch, todo, readers, size_of=size_of, most=BYTES_PER_READ)
+
+
+def opened_as_read(source: Source, storage: FsspecStorage, item: Todo) -> OpenShard:
+    """A shard of which nothing is fetched before its rows are wanted."""
+    return OpenShard(item, read_rows(source, storage, item), source, storage)
+
+
+def fetch_if_small(source: Source, storage: FsspecStorage, item: Todo) -> OpenShard:
+    """A shard that is read already where it is a small file: of many, each takes a store's answers.
+
+    Raises:
+        InputChanged: it is gone or was rewritten.
+        StageFailed: storage failed.
+    """
+    # Of some of the web nobody knows how large they are, which shows as no bytes.
+    is_small = 0 < item.shard.size <= SMALL_FILE and item.shard.start is None
+    return (fetch_file if is_small else opened_as_read)(source, storage, item)
 
 
 def size_of(item: Todo) -> int:

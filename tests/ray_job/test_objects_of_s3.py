@@ -1,11 +1,14 @@
-"""Small files of S3 are read with one request each, and as s3fs reads them whatever goes wrong."""
+"""Small files of S3 are read with one request each, and as s3fs reads them where that fails."""
 
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tasks.errors import InputChanged
@@ -37,10 +40,10 @@ class Place:
         put = {"Bucket": self.s3.bucket, "Key": key, "Body": data, "ACL": "public-read"}
         storage.filesystem.call_s3("put_object", **put)
 
-    def job(self, output: Path, **options: Any) -> Job:
+    def job(self, output: Path, kind: str = "binary", **options: Any) -> Job:
         """What reads them, planned; requests are counted from here on."""
         given = {"endpoint_url": self.proxy.endpoint_url, **options}
-        source = {"kind": "binary", "path": self.s3.url(self.folder), "storage_options": given}
+        source = {"kind": kind, "path": self.s3.url(self.folder), "storage_options": given}
         planned = make_plan(spec_of(output / "in", source=source))
         job = next_attempt(planned, left_to_do(planned, tried=False)).job
         self.proxy.seen.clear()
@@ -75,6 +78,21 @@ def test_each_file_takes_one_request(place: Place, tmp_path: Path) -> None:
     job = place.job(tmp_path)
     assert rows_of(job) == ALL
     assert place.asked() == ["GET"] * len(NAMES)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "text", "parquet"])
+def test_each_small_file_of_rows_takes_one_request(place: Place, tmp_path: Path, kind: str) -> None:
+    """A thousand of them may be a day's events, and a large one is read as it comes."""
+    ending = {"text": "txt"}.get(kind, kind)
+    for at in range(20):
+        pq.write_table(pa.table({"x": [at]}), parquet := BytesIO())
+        data = {"csv": f"x\n{at}\n", "jsonl": f'{{"x": {at}}}\n', "text": f"{at}\n"}
+        place.put(f"{at:02}.{ending}", data.get(kind, "").encode() or parquet.getvalue())
+    job = place.job(tmp_path, kind)
+    (batch,) = read_share(job, 0, job.num_shards, lambda report: None)
+    (name,) = {*batch.rows.column_names} - {"__row"}
+    assert [*map(int, batch.rows[name].to_pylist())] == [*range(20)]
+    assert place.asked() == ["GET"] * 20
 
 
 @pytest.mark.parametrize(
