@@ -14,7 +14,7 @@ from tasks.protocol.ids import row_id, row_of, shard_of
 from tasks.protocol.plan_file import Shard
 from tasks.ray_job.counts import CpuClock, Report, Reporter, report_of
 from tasks.ray_job.job import Job
-from tasks.ray_job.opening import Todo, open_shards
+from tasks.ray_job.opening import OpenShard, Todo, open_shards
 from tasks.ray_job.profiling import profiled_items
 from tasks.ray_job.read_materialized import read_materialized
 from tasks.ray_job.stage_error import message_of
@@ -103,11 +103,13 @@ def read_share(job: Job, start: int, stop: int, report: Reporter) -> Iterator[Ro
             pending, begun = Pending(), time.monotonic()
         reader = opened.todo.reader
         pending.name(shard)
-        row = 0
+        row = looked_at = 0
         for read in opened.reads:
             row = add(pending, opened.todo, read, row)
             while pending.is_full(limit):
-                opened.check_unchanged()
+                if is_look_due(opened, row, looked_at):
+                    opened.check_unchanged()
+                    looked_at = row
                 ready, pending = split(pending, limit)
                 pending.name(shard)
                 yield ready.take(time.monotonic() - begun)
@@ -121,6 +123,23 @@ def read_share(job: Job, start: int, stop: int, report: Reporter) -> Iterator[Ro
             report(Report("read", 0, 0, 0, 0.0, size=shard.size))
     if pending.has_any:
         yield pending.take(time.monotonic() - begun)
+
+
+def is_look_due(opened: OpenShard, row: int, looked_at: int) -> bool:
+    """Whether an input is to be looked at before rows of it are handed on.
+
+    Where each look takes as long as there are rows, as at a day of a database's table, it is one
+    whenever they have doubled, and for the last: all are of one statement, to which no change
+    shows that came after it.
+
+    Args:
+        opened: the shard.
+        row: how many rows were read.
+        looked_at: how many had been at the last look.
+    """
+    if not opened.source.looks_at_all:
+        return True
+    return row > looked_at and (row >= 2 * looked_at or row == opened.shard.rows)
 
 
 def add(pending: Pending, todo: Todo, read: Read, row: int) -> int:

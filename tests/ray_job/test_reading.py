@@ -2,8 +2,10 @@
 
 import os
 import shutil
+import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,10 +17,11 @@ import pytest
 from deltalake import write_deltalake
 
 from tasks.errors import InputChanged
-from tasks.kinds.sources import DeltaSource, Source
+from tasks.kinds.sources import DeltaSource, Source, SqlSource
 from tasks.kinds.sources.source import Read
 from tasks.kinds.sources.table_reading.delta import DeltaVersion
 from tasks.plan import make_plan
+from tasks.protocol.plan_file import Shard
 from tasks.protocol.ranges import IdRanges
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job import opening, reading
@@ -117,6 +120,38 @@ def test_a_tables_version_is_opened_once_by_a_process_of_a_job(
     shutil.copytree(job.folder, again.folder)
     assert x_of(again) == [0, 1, 2]
     assert opened == [2, 2]
+
+
+def test_a_day_of_a_table_is_looked_at_a_few_times_however_many_rows_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look is at all of them: one for each batch took hours for millions."""
+    table, looks, num_rows = tmp_path / "shop.db", list[str](), 5_000
+    with closing(sqlite3.connect(table)) as shop, shop:
+        shop.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, at TIMESTAMP)")
+        rows = [(each, "2026-01-31 12:00:00") for each in range(num_rows)]
+        shop.executemany("INSERT INTO orders VALUES (?, ?)", rows)
+    source = {"kind": "sql", "path": f"sqlite:///{table}", "table": "orders", "key": "id"}
+    planned = make_plan(spec_of(tmp_path / "in", source={**source, "range_column": "at"}))
+    job = next_attempt(planned, left_to_do(planned, tried=False)).job
+    is_unchanged = SqlSource.is_unchanged
+
+    def noted(self: SqlSource, storage: FsspecStorage, shard: Shard) -> bool:
+        looks.append(shard.path)
+        return is_unchanged(self, storage, shard)
+
+    monkeypatch.setattr(SqlSource, "is_unchanged", noted)
+    batches = read_share(job, 0, 1, lambda report: None)
+    assert sum(len(each.rows) for each in batches) == num_rows
+    assert len(looks) <= 4
+    batches = read_share(job, 0, 1, lambda report: None)
+    assert len(next(batches).rows) == 50
+    with closing(sqlite3.connect(table)) as shop, shop:
+        shop.execute("DELETE FROM orders WHERE id = 7")
+    counted = list[int]()
+    with pytest.raises(InputChanged):
+        counted.extend(len(each.rows) for each in batches)
+    assert 50 + sum(counted) < num_rows
 
 
 @pytest.mark.parametrize(("bytes_each", "pieces"), [(10, 1), (10_000, 3)])

@@ -94,6 +94,8 @@ class Source(Kind):
     one_row_per_file: ClassVar[bool] = False
     reads_on: ClassVar[bool] = False
     """Whether a file is read from its beginning to its end, and the beginning at hardly a cost."""
+    looks_at_all: ClassVar[bool] = False
+    """Whether to see that an input is as it was takes a look at all of its rows."""
     guesses_types: ClassVar[bool] = False
     """Whether types are what its first values look like, but for those that its `types` gives."""
     way_out_of_changes: ClassVar[str] = ""

@@ -108,6 +108,7 @@ class SqlSource(Source):
     suffixes: ClassVar[tuple[str, ...]] = ()
     holds: ClassVar[str] = "row"
     names_tell_all: ClassVar[bool] = False
+    looks_at_all: ClassVar[bool] = True
     way_out_of_changes: ClassVar[str] = (
         ": rows came between others of the range, or went; where they do so all the time, leave "
         "out what still changes, by a condition in source.query or by source.exclude, of days as "
