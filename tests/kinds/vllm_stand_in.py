@@ -69,6 +69,7 @@ class LLM:
         self.parameters: list[SamplingParams] = []
         self.templates: list[Any] = []
         self.conversations: list[Any] = []
+        self.llm_engine = SimpleNamespace(engine_core=SimpleNamespace())  # in this process
         LLM.made.append(self)
 
     def get_tokenizer(self) -> Any:

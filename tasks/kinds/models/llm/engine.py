@@ -14,6 +14,7 @@ from tasks.kinds.models.hf.sampling import seed_of
 from tasks.kinds.models.llm.answers import Generated
 from tasks.kinds.models.llm.dated_templates import dated_template
 from tasks.kinds.models.llm.engine_files import refuse_wordless
+from tasks.kinds.models.llm.engine_process import watch
 from tasks.kinds.models.llm.options import VllmOptions
 from tasks.kinds.models.llm.reply_outcomes import GIVEN_UP
 from tasks.kinds.models.llm.row_answers import Key, Outcome
@@ -52,6 +53,7 @@ def load_engine(name: str, revision: str | None, task: str, arguments: dict[str,
             "process said of it is above this in the job's log"
         ) from error
     refuse_wordless(llm, name, arguments)
+    watch(llm)
     return llm
 
 
