@@ -181,7 +181,7 @@ def find_plan(spec: BatchInferenceSpec, options: RunOptions, *, save: bool) -> P
     work = call.find_work(old)
     with at_output(spec):
         call.refuse_other_run(run_key)
-    plan = call.plan(work, old)
+    plan = call.plan(work, old, run)
     with at_output(spec):
         if len(plan.shards):
             plan = call.settle(plan, run, run_key, save=save)

@@ -230,8 +230,13 @@ class Call(AtOutput):
             old=old,
         )
 
-    def plan(self, work: NewInputs | SetAside, old: Plan | None) -> Plan:
+    def plan(self, work: NewInputs | SetAside, old: Plan | None, run: RunFolder) -> Plan:
         """The work as a plan that the output has a place for.
+
+        Args:
+            work: what is to be done.
+            old: the plan of an earlier attempt.
+            run: its folder.
 
         Raises:
             SchemaMismatch: a column cannot be what is published.
@@ -242,11 +247,13 @@ class Call(AtOutput):
             "limit": self.options.limit,
         }
         schema = published_schema(self.seen, self.replaces)
-        plan = work.plan(old, pins, lasting_columns(self.spec, schema))
+        lasting = lasting_columns(self.spec, schema)
+        plan = work.plan(old, pins, lasting, lambda: self.unfinished.settled_by(run) > 0)
         if len(plan.shards):
             refuse_older(self.storage, self.output, ledger_of(self.spec), self.seen)
             # A plan of an earlier release may not say which columns are empty.
-            if old is None and has_rows(plan.shards):
+            is_new = old is None or plan.pins.get("reader") != old.pins.get("reader")
+            if is_new and has_rows(plan.shards):
                 refuse_unpublishable(self.spec, plan.pins.get("reader"), schema)
         may_leave = self.rows_may_leave(plan)
         if not self.replaces and (may_leave or plan.redrives):

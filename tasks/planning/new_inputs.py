@@ -1,7 +1,7 @@
 """A run's work: inputs that are new or have changed since they were published."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -91,9 +91,15 @@ class NewInputs:
         """What the run's key says of it."""
         return spec.source.identity()
 
-    def plan(self, old: Plan | None, pins: dict[str, Any], lasting: Sequence[str]) -> Plan:
+    def plan(
+        self,
+        old: Plan | None,
+        pins: dict[str, Any],
+        lasting: Sequence[str],
+        has_done_rows: Callable[[], bool] = lambda: True,
+    ) -> Plan:
         """The run's plan: as it is, superseded where inputs have changed, or the first one."""
-        return resume_plan(old, self.spec, pins, self.storage, self.left, lasting)
+        return resume_plan(old, self.spec, pins, self.storage, self.left, lasting, has_done_rows)
 
 
 def gone_among(left: Stats) -> pa.ChunkedArray:

@@ -110,7 +110,9 @@ class SetAside:
         """What the run's key says of it; which rows there are follows from the ledger's version."""
         return ["redrive", spec.source.identity({"path", "exclude"})]
 
-    def plan(self, old: Plan | None, pins: dict[str, Any], lasting: Sequence[str]) -> Plan:
+    def plan(
+        self, old: Plan | None, pins: dict[str, Any], lasting: Sequence[str], *_: object
+    ) -> Plan:
         """The redrive's plan; what has changed since an earlier attempt is left out.
 
         Raises:

@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -20,6 +20,7 @@ from tasks.protocol.plan_file import (
     Shard,
     each_shard,
     first_plan,
+    numbered_anew,
     shard_table,
     shards_of,
     supersede,
@@ -31,6 +32,15 @@ from tasks.spec import BatchInferenceSpec
 
 logger = logging.getLogger(__name__)
 
+KEPT = (
+    "the columns of the inputs are others than when this run was planned, which goes on with those "
+    "that it had: %s. With --restart it is planned anew, and nothing that it has predicted is kept"
+)
+NONE_KEPT = (
+    "the columns of the inputs are others than when this run was planned, which has done no row "
+    "and is planned anew: %s"
+)
+
 
 def resume_plan(
     old: Plan | None,
@@ -39,6 +49,7 @@ def resume_plan(
     storage: FsspecStorage,
     left: Stats,
     lasting: Sequence[str] = (),
+    has_done_rows: Callable[[], bool] = lambda: True,
 ) -> Plan:
     """The run's plan: as it is, superseded where inputs have changed, or the first one.
 
@@ -49,6 +60,7 @@ def resume_plan(
         storage: where the inputs lie.
         left: those that are to be read.
         lasting: columns that the output has, whatever these inputs lack.
+        has_done_rows: whether rows of the old plan are settled, which its columns stay for.
 
     Raises:
         InvalidSpec: a step, the model, the sink or a gate names a column that is not there, or
@@ -70,7 +82,11 @@ def resume_plan(
         return first_plan(shards, pins)
     if have_same_contents(old.shards, shards):
         return old
-    tell_other_columns(spec, reader, storage, left)
+    if other := other_columns(spec, reader, storage, left):
+        if not has_done_rows():
+            logger.info(NONE_KEPT, other)
+            return numbered_anew(old, resume_plan(None, spec, pins, storage, left, lasting))
+        logger.warning(KEPT, other)
     return supersede(old, shards_of(shards), pins)
 
 
@@ -91,25 +107,19 @@ def has_rows(inputs: pa.Table) -> bool:
     return bool(pc.any(pc.not_equal(inputs["identity"], GONE)).as_py())
 
 
-def tell_other_columns(
+def other_columns(
     spec: BatchInferenceSpec, reader: dict[str, Any], storage: FsspecStorage, left: Stats
-) -> None:
-    """Say where inputs that have changed would now be planned with other columns.
+) -> str:
+    """With which other columns inputs that have changed would be planned now; empty if with none.
 
-    Those of the plan stay: rows are predicted with them already. Who has mended a file must be
-    told, or its rows are set aside again for what they no longer are.
+    Rows that are predicted keep those of the plan. Who has mended a file must be told, or its rows
+    are set aside again for what they no longer are.
     """
     now = None
     with suppress(InvalidSpec):  # then the rows say what is wrong, as they did in the first attempt
         now = spec.source.schema_of_rows(pinned_now(spec, storage, left))
     planned = spec.source.schema_of_rows(reader)
-    if now is not None and planned is not None and (other := differences(planned, now)):
-        logger.warning(
-            "the columns of the inputs are others than when this run was planned, which goes on "
-            "with those that it had: %s. With --restart it is planned anew, and nothing that it "
-            "has predicted is kept",
-            "; ".join(other),
-        )
+    return "" if now is None or planned is None else "; ".join(differences(planned, now))
 
 
 def differences(planned: pa.Schema, now: pa.Schema) -> list[str]:

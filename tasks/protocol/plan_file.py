@@ -264,6 +264,14 @@ def supersede(old: Plan, shards: list[Shard], pins: dict[str, Any]) -> Plan:
     return Plan(table, {**pins, "next_number": fresh}, (*old.ancestors, old.digest))
 
 
+def numbered_anew(old: Plan, fresh: Plan) -> Plan:
+    """A first plan in the place of another, of whose records none counts: it has new numbers."""
+    first = int(old.pins["next_number"])
+    after = first + len(fresh.shards)
+    table = fresh.shards.set_column(0, "number", pa.array(np.arange(first, after)))
+    return Plan(table, {**fresh.pins, "next_number": after}, (*old.ancestors, old.digest))
+
+
 def first_plan(shards: pa.Table, pins: dict[str, Any]) -> Plan:
     """A plan that supersedes none; its shards are numbered in their order.
 
