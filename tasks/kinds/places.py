@@ -33,7 +33,7 @@ def check_source(source: Source) -> None:
     """See that something lies at each path, without listing a folder, and can be read here.
 
     Raises:
-        InvalidSpec: a package is missing.
+        InvalidSpec: a package is missing, or the bucket, whatever `on_empty` says.
         InputNotFound: nothing does, and `on_empty` is `fail`.
         Unreachable: the storage does not answer.
     """
@@ -46,7 +46,10 @@ def check_source(source: Source) -> None:
     def has_something(url: str) -> bool:
         return any(is_there("source", opener, each) for each in (url, folder_of(url)))
 
+    plain = partial(open_storage, storage_options=source.storage_options)
     for url, there in zip(source.paths, asked_at_once(has_something, source.paths), strict=True):
+        if not there:
+            refuse_no_bucket("source.path", plain, url)
         if not there and source.on_empty == "fail":
             hint = "" if source.holds == "row" else mistake_in(url)
             way_out = f"; it {hint}" if hint else glob_meant(source, url)

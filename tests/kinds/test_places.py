@@ -115,6 +115,17 @@ def test_a_bucket_is_made_by_no_write(s3: S3, tmp_path: Path) -> None:
         check_sink(new, "s3://not-made/kept")
 
 
+@pytest.mark.s3
+@pytest.mark.parametrize("path", ["s3://misspelt/in", "s3://misspelt/in/*.parquet"])
+def test_a_bucket_that_is_not_there_is_no_night_without_inputs(s3: S3, path: str) -> None:
+    told = r"^source\.path: .* lies in the bucket 'misspelt', which is not there: "
+    more = {"storage_options": s3.storage_options}
+    for on_empty in ("fail", "succeed"):
+        with pytest.raises(InvalidSpec, match=told):
+            check_source(ParquetSource(path=path, on_empty=on_empty, **more))
+    check_source(ParquetSource(path=s3.url("of/tonight"), on_empty="succeed", **more))
+
+
 def test_no_write_makes_a_bucket_of_other_stores_either(azure: Azure, google: Google) -> None:
     for store, scheme in ((azure, "abfs"), (google, "gs")):
         place = {"path": f"{scheme}://not-made/out", "storage_options": store.storage_options}
