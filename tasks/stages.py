@@ -182,6 +182,11 @@ BETWEEN = STAGES[1:-1]
 """Stages that have rows before them as long as they work; writers wait for more to come."""
 
 
+def has_been_passed(look: Look, stage: str) -> bool:
+    """Whether rows have reached a later stage, so that one that has seen none will see none."""
+    return any(look.stage(later)["started"] for later in STAGES[STAGES.index(stage) + 1 :])
+
+
 def summary(look: Look, stage: str) -> str:
     """A stage in one line."""
     counts, progress = look.stage(stage), look.progress
@@ -189,7 +194,7 @@ def summary(look: Look, stage: str) -> str:
         return f"waits for {look.queued_for}" if look.queued_for else "waiting"
     if counts["started"]:
         return moved(counts)
-    if counts["state"] == "done":
+    if counts["state"] == "done" or has_been_passed(look, stage):
         return "nothing to do"
     if stage not in BETWEEN or stage != stuck_stage(progress):
         return "waiting"

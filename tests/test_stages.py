@@ -82,6 +82,9 @@ def test_a_stage_whose_first_rows_take_long_does_not_look_stuck(
     unwritten = progress(infer="running", write="waiting")
     unwritten["stages"]["write"] |= {"rows": 0, "parents": 0, "started": None}
     assert stages.summary(Look(unwritten), "write") == "waiting", "it gathers rows for a file"
+    without_steps = progress(read="running", preprocess="waiting", infer="running")
+    without_steps["stages"]["preprocess"] |= {"rows": 0, "parents": 0, "started": None}
+    assert stages.summary(Look(without_steps), "preprocess") == "nothing to do"
     unread = progress(**dict.fromkeys(STAGES, "waiting"))
     for counts in unread["stages"].values():
         counts |= {"rows": 0, "parents": 0, "started": None}
