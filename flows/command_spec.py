@@ -88,7 +88,7 @@ def from_here(path: Path) -> str:
     try:
         return str(path.parent.resolve() / path.name if is_named else path.resolve())
     except FileNotFoundError as error:
-        problem = f"counts from where you are, and {GONE}, or write it from / on"
+        problem = f"is relative, but {GONE}, or give an absolute path"
         raise InvalidSpec.at("the output", str(path), problem) from error
 
 

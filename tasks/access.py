@@ -35,16 +35,16 @@ def refused(spec: BatchInferenceSpec, error: PermissionError) -> Unreachable:
     path = error.filename
     said = error.strerror or first_line(error)
     if not isinstance(path, str):
-        way_out = (
-            "see that this user, or the credentials in the environment, may read what it names"
+        way_out = "allow this user, or the credentials in the environment, to read what it names"
+        return Unreachable(
+            f"this user has no access to something the spec names: {said}; {way_out}"
         )
-        return Unreachable(f"the spec names what is closed to this user: {said}; {way_out}")
     field = field_of(spec, path)
-    way_out = "grant it, or run as a user who may"
+    way_out = "give this user access, or run as a user who has it"
     if not os.path.isabs(path):  # of a store: its paths begin with the bucket's name
-        way_out = "see the credentials in the environment, or grant them that"
+        way_out = "check the credentials in the environment, or give them access"
     place = f"{field}: {shown(path)}" if field else shown(path)
-    return Unreachable(f"{place} is closed to this user ({said}): {way_out}")
+    return Unreachable(f"{place} cannot be accessed by this user ({said}): {way_out}")
 
 
 def field_of(spec: BatchInferenceSpec, path: str) -> str | None:

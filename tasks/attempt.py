@@ -159,7 +159,8 @@ class Attempt:
         if not self.is_asked_for:
             self.warn(
                 f"attempt {self.job.attempt} has not started yet: Prefect lets no task of its "
-                "stages begin, as below a limit on tasks of a tag that the flow was called with"
+                "stages begin, for example because of a concurrency limit on a tag that the flow "
+                "was called with"
             )
             return
         cluster = self.job.spec.cluster
@@ -219,7 +220,7 @@ class Attempt:
                 raise
             if silent_seconds > AWAY_SECONDS and not self.is_away:
                 self.is_away = True
-                self.warn(f"{error}; it is asked for {self.unreachable_seconds:.0f} s at most")
+                self.warn(f"{error}; trying for at most {self.unreachable_seconds:.0f} s")
             return self.last
         self.answered_at, self.is_away = time.monotonic(), False
         return look

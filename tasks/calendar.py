@@ -22,8 +22,8 @@ def parse_step(text: str) -> tuple[int, str]:
     found = STEP.fullmatch(text)
     if found is None:
         raise ValueError(
-            f"{text!r} is no step of time: write weeks, days, hours or minutes as in "
-            "1w, -1d, 6h or -30m"
+            f"{text!r} is not a step of time: write weeks, days, hours or minutes, such as 1w, "
+            "-1d, 6h or -30m"
         )
     return int(found[1]), found[2]
 
@@ -38,7 +38,8 @@ def find_zone(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
         raise ValueError(
-            f"{name!r} is no timezone: use a name of the IANA database, as in Europe/Berlin or UTC"
+            f"{name!r} is not a timezone: use a name of the IANA database, such as Europe/Berlin "
+            "or UTC"
         ) from error
 
 

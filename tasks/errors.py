@@ -46,7 +46,7 @@ def shown(value: object) -> str:
     try:
         return SHORT.repr(value)
     except ValueError:  # Python writes out no number of thousands of digits
-        return "a number of thousands of digits"
+        return "a number with thousands of digits"
 
 
 class BatchInferenceError(Exception):
@@ -109,7 +109,7 @@ class BatchInferenceError(Exception):
         if self.attempts is None:
             return ""
         tried = counted(self.attempts, "attempt")
-        return f" (given up after {tried}; run it again to go on where it stopped)"
+        return f" (given up after {tried}; run it again to continue where it stopped)"
 
 
 class Final(BatchInferenceError):

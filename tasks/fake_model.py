@@ -267,8 +267,8 @@ def faked(model: AnyModel, **given: Any) -> PythonModel:
         raise InvalidSpec.at(
             "fake",
             given or True,
-            f"must name the outputs, as in outputs: {sorted(MAKERS)[:1]}: "
-            f"those of a {model.kind} model are its own",
+            f"must name the outputs, such as outputs: {sorted(MAKERS)[:1]}, since those of a "
+            f"{model.kind} model are not known",
         )
     FakeModel(**init)  # says now what it would say in the job
     reference = f"{FakeModel.__module__}:{FakeModel.__qualname__}"

@@ -47,7 +47,7 @@ def lost(job: Job, running: RunningJob) -> dict[str, Any]:
     message = f"attempt {job.attempt} is gone and left no result; see {running.where}"
     last = running.log().strip().splitlines()[-LAST_WORDS:]
     said = "".join(f"\n  {line[:300]}" for line in last)
-    message += f". Its last words:{said}" if said else ""
+    message += f". The end of its log:{said}" if said else ""
     return {"state": "failed", "error": {"class": "JobLost", "message": message}}
 
 

@@ -36,7 +36,7 @@ def report_late(planned: PlannedRun) -> str | None:
         run = unreported(planned, seen)
         return make_up(planned, seen, run) if run else None
     except Exception:
-        logger.exception("the report of what was published last cannot be made up for")
+        logger.exception("the missing report of the last published run cannot be written")
         return None
 
 
@@ -91,6 +91,6 @@ def make_up(planned: PlannedRun, seen: Snapshot, run: RunFolder) -> str | None:
     report = leave_report(*as_it_stands(evidence, figures))
     show_run(past, report)
     return report.report and (
-        f"version {version} was published by run {run.run_id}, whose process ended before its "
-        f"report was written: it is now, as {report.report}"
+        f"version {version} was published by run {run.run_id}, whose process ended before writing "
+        f"its report: it is written now, {report.report}"
     )

@@ -142,7 +142,7 @@ def load_holder(storage: FsspecStorage, path: str) -> Holder | None:
         host, pid = str(found["host"]), int(found["pid"])
         started, at = float(found["started"]), float(found["at"])
     except (LookupError, TypeError, ValueError) as error:
-        logger.warning("%s is damaged: it names no process (%r)", path, error)
+        logger.warning("%s is damaged: it does not name a process (%r)", path, error)
         return None
     flow_runs, is_over = tuple(found.get("flow_runs") or ()), bool(found.get("is_over"))
     return Holder(host, pid, started, at, found.get("birth"), flow_runs, is_over)

@@ -192,6 +192,6 @@ def todo_materialized(main: PlannedRun, gap: Gap) -> pa.Table:
     try:
         kept = kept_for(main.plan, main.accepted(), gap, [own, *others] if own else others)
     except FileNotFoundError as error:
-        gone = StageFailed(f"its rows were kept in {spec.sink.path}.state and are gone; run again")
+        gone = StageFailed(f"its rows kept in {spec.sink.path}.state are gone; run again")
         raise gone.locate("read", str(error)) from error
     return pa.Table.from_pylist([each.line for each in kept], KEPT_SCHEMA)

@@ -155,7 +155,7 @@ def refuse_loss(portion: Portion, storage: FsspecStorage, dropped: list[str]) ->
     source = portion.spec.source
     outside = [p for p in dropped if not leads_to(source, p) or storage.stat(p) is not None]
     named = f"the range {portion.name}" if portion.times else "source.path"
-    where = f"outside {named}" if outside else "that are gone from the source"
+    where = f"outside {named}" if outside else "that are no longer at the source"
     way_out = f"widen {'the range' if portion.times else 'source.path'}"
     raise InvalidSpec(
         f"another model or config needs a new version of {portion.spec.sink.path}, and that would "

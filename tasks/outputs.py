@@ -70,7 +70,9 @@ def first_job_of(
         found = json_object(content)
         return found["path"], found["run_id"]
 
-    path, run_id = read_back(storage, pointer, where, "Delete it: a run that goes on says it anew")
+    path, run_id = read_back(
+        storage, pointer, where, "Delete it: a run that resumes writes it again"
+    )
     elsewhere, output = opened_as_output(spec, path)
     return elsewhere, output.run(run_id)
 

@@ -21,7 +21,7 @@ RAYS_FILES = 64 << 20
 """Bytes of logs and sockets, of a short run."""
 RAYS_THREADS, RAYS_DESCRIPTORS = 256, 128
 """What the smallest job on two cores needs: with fewer it was seen to hang, or to fail for ever."""
-GONE = "that folder has been deleted, if perhaps made anew: cd to one that is there"
+GONE = "the current folder was deleted (and perhaps created again): cd to one that exists"
 
 
 def lacking_here(spec: BatchInferenceSpec) -> dict[str, object]:
@@ -59,7 +59,7 @@ def refuse_lacking(spec: BatchInferenceSpec) -> None:
     """
     if packages := packages_lacking(spec):
         problem = (
-            f"cannot be had on cluster.kind {spec.cluster.kind}, which takes packages as they are "
+            f"cannot be installed on cluster.kind {spec.cluster.kind}, which uses the packages "
             "installed here: pip install them here, or set cluster.kind to ray_jobs or kuberay, "
             "which install them"
         )
@@ -67,9 +67,9 @@ def refuse_lacking(spec: BatchInferenceSpec) -> None:
     lacking = lacking_inline(spec) if isinstance(spec.cluster, InlineCluster) else {}
     if lacking:
         problem = (
-            "cannot be had in this process, where cluster.kind inline runs one replica on CPUs, "
-            "in the environment that it was started with: set cluster: {kind: local}, start it "
-            "with the variables asked for, or change the field"
+            "is not possible in this process, where cluster.kind inline runs one replica on "
+            "CPUs, in the environment it was started with: set cluster: {kind: local}, set these "
+            "variables before the start, or change the field"
         )
         *others, (field, value) = lacking.items()
         also = "".join(f"{name}: {shown(given)}, " for name, given in others)
@@ -85,7 +85,7 @@ def refuse_lost_folder() -> None:
     try:
         os.getcwd()
     except FileNotFoundError as error:
-        raise InvalidSpec(f"Ray begins where you are, and {GONE}") from error
+        raise InvalidSpec(f"Ray starts where you are, but {GONE}") from error
 
 
 def refuse_low_limits(cluster: AnyCluster) -> None:
@@ -114,8 +114,8 @@ def refuse_low_limits(cluster: AnyCluster) -> None:
     for name, (most, wanted) in granted.items():
         if RLIM_INFINITY != most < wanted:
             raise InvalidSpec(
-                f"{name} leaves {most:g}, and a Ray of the job's own needs {wanted} at the very "
-                "least: raise it, or set cluster: {kind: inline}"
+                f"{name} leaves {most:g}, but starting Ray for this job needs at least {wanted}: "
+                "raise it, or set cluster: {kind: inline}"
             )
 
 
@@ -132,15 +132,15 @@ def refuse_full_disk(spec: BatchInferenceSpec) -> None:
     folder = given.get(variable, os.path.join(os.sep, "tmp"))  # as Ray itself looks for it
     if not os.path.exists(folder):  # Ray makes it
         return
-    way_out = "set RAY_TMPDIR to a folder that has room and can be written"
+    way_out = "set RAY_TMPDIR to a writable folder with free space"
     if not os.access(folder, os.W_OK | os.X_OK):
-        problem = f"cannot be written, and Ray keeps its logs and sockets there: {way_out}"
+        problem = f"is not writable, and Ray keeps its logs and sockets there: {way_out}"
         raise InvalidSpec.at(variable, folder, problem)
     free = shutil.disk_usage(folder).free
     if free < RAYS_FILES:
         problem = (
-            f"has {free >> 20} MiB left, and Ray keeps its logs there, and rows that do not "
-            f"fit into memory: make room, or {way_out}"
+            f"has {free >> 20} MiB left, and Ray keeps its logs there, and rows that do not fit "
+            f"into memory: free some space, or {way_out}"
         )
         raise InvalidSpec.at(variable, folder, problem)
 

@@ -83,9 +83,9 @@ def portions(
         return [Portion(spec if now is None else excluding_at(spec, now), ())]
     if start is None or end is None:
         given, other = (START, END) if start else (END, START)
-        raise InvalidSpec.at(given, str(start or end), f"needs {other} beside it")
+        raise InvalidSpec.at(given, str(start or end), f"needs {other} too")
     if not is_timed_source:
-        problem = "holds no {scheduled:...}, so no input belongs to a period: leave out the range"
+        problem = "has no {scheduled:...}, so no input belongs to a period: leave out the range"
         raise InvalidSpec.at("source.path", spec.source.path, problem)
     times = times_in_zone(spec, start, end, every)
     refuse_passed_by(spec, times, every)
@@ -130,9 +130,9 @@ def refuse_passed_by(spec: BatchInferenceSpec, times: list[datetime], every: str
         if found and found[2] not in [at_time(spec, each).source.path for each in times]:
             before, after, _ = found
             problem = (
-                f"leads to {before} and next to {after}, as clocks change there, and no run would "
-                "take what lies between: write it in days, as in -1d, which go by the calendar, or "
-                "leave it out where it stays within a day"
+                f"leads to {before} and then to {after}, because clocks change there, and no run "
+                "would take what lies between: write it in days, such as -1d, which follow the "
+                "calendar, or leave it out if it stays within a day"
             )
             raise InvalidSpec.at("scheduled.offset", spec.scheduled.offset, problem)
 
@@ -146,7 +146,7 @@ def excluding_at(spec: BatchInferenceSpec, time: datetime) -> BatchInferenceSpec
 def needs_range(spec: BatchInferenceSpec) -> InvalidSpec:
     """Says that a spec with placeholders is nothing whole."""
     paths = [path for path in (*spec.source.paths, spec.sink.path) if is_timed(path)]
-    problem = f"stands for another place at each scheduled time: say which with {START} and {END}"
+    problem = f"is a different place at each scheduled time: give the range with {START} and {END}"
     return InvalidSpec.at(
         "source.path" if paths[0] != spec.sink.path else "sink.path", paths[0], problem
     )
@@ -163,7 +163,7 @@ def times_between(start: datetime, end: datetime, every: str) -> list[datetime]:
     except ValueError as error:
         raise InvalidSpec(f"{EVERY}: {error}") from error
     if not forward:
-        raise InvalidSpec.at(EVERY, every, "must lead forward, as 1d, 6h or 30m do")
+        raise InvalidSpec.at(EVERY, every, "must be a step forward, such as 1d, 6h or 30m")
     last = end.timestamp()  # of two times in one zone, Python compares what their clocks show
     if last < start.timestamp():
         raise InvalidSpec.at(END, end.isoformat(), f"is before {START} {start.isoformat()}")
@@ -173,7 +173,9 @@ def times_between(start: datetime, end: datetime, every: str) -> list[datetime]:
         while (time := shift(start, every, len(times))).timestamp() <= last:
             times.append(time)
             if len(times) > MAX_PERIODS:
-                problem = f"makes more than {MAX_PERIODS:,} periods of that: take a longer step"
+                problem = (
+                    f"divides the range into more than {MAX_PERIODS:,} periods: use a longer step"
+                )
                 raise InvalidSpec.at(EVERY, every, problem)
     return times
 
@@ -188,17 +190,17 @@ def portion_of(spec: BatchInferenceSpec, times: list[datetime]) -> Portion:
         return Portion(spec, tuple(times))
     if any(map(is_timed, spec.source.exclude)):
         problem = (
-            "names a time, but several periods go to one output and are read together: leave the "
-            "placeholder out, or put one into sink.path too"
+            "contains a time, but several periods go to one output and are read together: leave "
+            "the placeholder out, or add one to sink.path too"
         )
         raise InvalidSpec.at("source.exclude", spec.source.exclude, problem)
     filled = [at_time(spec, time) for time in times]
     paths = list(dict.fromkeys(literal(path) for each in filled for path in each.source.paths))
     takes_one = type(spec.source).model_fields["path"].annotation is str
     if takes_one and len(paths) > 1:
-        problem = "names another table at each time, and one output has one source: put a "
+        problem = "is a different table at each time, and one output has one source: add a "
         raise InvalidSpec.at(
-            "source.path", spec.source.path, problem + "placeholder into sink.path too"
+            "source.path", spec.source.path, problem + "placeholder to sink.path too"
         )
     # A period without data is a gap, and the list of paths must not depend on who came first.
     path = paths[0] if takes_one else paths

@@ -127,7 +127,7 @@ class PlannedRun(AtOutput):
         if given_up and not self.is_published():
             raise OutputHeld(
                 f"run {self.run.run_id} was given up, with --restart or for another spec's run, "
-                "and is not published: run again to predict what nobody has published meanwhile"
+                "and is not published: run again to predict what is still unpublished"
             )
 
     def is_published(self) -> bool:

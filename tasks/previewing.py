@@ -106,8 +106,8 @@ def refuse_unlike(spec: BatchInferenceSpec) -> None:
         return
     for field, value in lacking_here(spec).items():
         problem = (
-            "cannot be had in this process, where previews run: with --cluster (on_cluster) "
-            f"it runs where a run would, on cluster.kind {spec.cluster.kind}; or change the "
+            "is not possible in this process, where previews run: --cluster (on_cluster) runs "
+            f"the preview where a run would, on cluster.kind {spec.cluster.kind}; or change the "
             "field for the preview with --set"
         )
         raise InvalidSpec.at(field, value, problem)

@@ -52,7 +52,7 @@ def publish_planned(planned: PlannedRun) -> int:
     planned.refuse_given_up()
     refuse_stopped(planned)
     if schema_hex(planned) != schema:
-        raise RowsMissing("a late writer had rows that the output's types do not take: run again")
+        raise RowsMissing("a late writer had rows that do not fit the output's types: run again")
     sink, fingerprints = planned.spec.sink, planned.plan.pins["fingerprints"]
     configs = config_digests(planned.spec, fingerprints, planned.options.limit)
     what = Publication(
@@ -78,7 +78,9 @@ def publish_planned(planned: PlannedRun) -> int:
     try:
         leave_word(planned.spec, planned.run)  # to one taken for lost: nobody looks for it now
     except (BatchInferenceError, OSError) as error:
-        logger.warning("published, but jobs that nobody follows could not be told: %s", error)
+        logger.warning(
+            "published, but jobs that no run follows could not be told to stop: %s", error
+        )
     return version
 
 
@@ -107,8 +109,8 @@ def pin_published_types(planned: PlannedRun) -> None:
     schema, grows = published_schema(seen, planned.replaces), planned.spec.sink.takes_new_columns
     if pin_schema(planned.storage, planned.run, schema, takes_new_columns=grows):
         raise RowsMissing(
-            "another run has published rows of other types since this one began: its rows are made "
-            "anew in those types; run again"
+            "another run has published rows of other types since this one began: run again to "
+            "make its rows in those types"
         )
 
 

@@ -78,8 +78,9 @@ def await_result(attempt: Attempt, tell: Callable[[str], None]) -> dict[str, Any
 
 def unended(attempt: Attempt, look: Look, seconds: float) -> NoProgress:
     """The error for a check that has gone silent."""
-    last = f"it waited for {look.queued_for}" if look.queued_for else "it has not begun"
+    last = f"it waited for {look.queued_for}" if look.queued_for else "it has not started"
     where = f"; see {attempt.running.where}" if attempt.running else ""
     return NoProgress(
-        f"the check did not end, and its job has said nothing for {seconds:.0f} s: {last}{where}"
+        f"the check did not finish, and its job has reported nothing for {seconds:.0f} s: "
+        f"{last}{where}"
     )

@@ -159,7 +159,7 @@ def report_failure(planned: PlannedRun, started: float, error: BaseException) ->
         page = failure_page(look_back(planned, started), error, time.time() - started)
         return leave_page(planned, page)
     except Exception:
-        logger.exception("no report could be written of the failed run %s", planned.run.run_id)
+        logger.exception("the report of the failed run %s could not be written", planned.run.run_id)
         return None
 
 

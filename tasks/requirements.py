@@ -39,14 +39,14 @@ def refuse_line(line: str) -> None:
         return
     if option or "/" in place or place.startswith(".") or place.lower().endswith(ARCHIVES):
         raise ValueError(
-            f"{line!r} names a file of this machine by a relative path, which no node of a cluster "
-            "has: write the lines of a requirements file here, each as an entry; name a package by "
-            "a URL, or by a whole path that every node can read"
+            f"{line!r} is a relative path on this machine, which no node of a cluster has: list "
+            "the lines of a requirements file here as entries; give a package as a URL, or as an "
+            "absolute path that every node can read"
         )
     try:
         Requirement(OPTIONS.sub("", line))
     except InvalidRequirement as error:
         raise ValueError(
-            f"{line!r} is no requirement that pip can read: write name, name==1.2 or name>=1.2,<2, "
-            "or name @ https://host/file.whl"
+            f"{line!r} is not a requirement that pip can read: write name, name==1.2 or "
+            "name>=1.2,<2, or name @ https://host/file.whl"
         ) from error

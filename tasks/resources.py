@@ -57,8 +57,8 @@ class Resources(FormModel):
     def _whole_or_part_of_one(cls, num_gpus: float | Auto) -> float | Auto:
         if num_gpus != "auto" and num_gpus > 1 and num_gpus % 1:
             raise ValueError(
-                "Ray gives several GPUs only as a whole number: write one, or a part of one GPU, "
-                "as in 0.5"
+                "above 1, Ray takes only a whole number of GPUs: write one, or a part of one "
+                "GPU, such as 0.5"
             )
         return num_gpus
 

@@ -154,7 +154,11 @@ def stop_elsewhere(job: Job) -> None:
         try:
             stop_job(job)
         except BatchInferenceError as error:
-            logger.warning("job %s, of another cluster, is left to stop itself: %s", job.id, error)
+            logger.warning(
+                "job %s, on another cluster, could not be stopped and will end itself: %s",
+                job.id,
+                error,
+            )
 
 
 def stop_if_alive(job: Job, cluster: Cluster) -> None:

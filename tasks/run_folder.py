@@ -26,8 +26,8 @@ from tasks.spec import BatchInferenceSpec
 HEADER = ("run_key", "run_id", "ledger_version", "call", "spec")
 """What each header says, of whatever release."""
 OF_UNPUBLISHED = (
-    "Put it back from a copy; or delete it and run again, which goes on with what the run has "
-    "recorded where it is the same spec's"
+    "Restore it from a copy; or delete it and run again, which continues from what the run has "
+    "recorded if the spec is the same"
 )
 """What to do where that of a run which is not published is damaged."""
 

@@ -55,7 +55,7 @@ def published_runs(spec: BatchInferenceSpec) -> set[str] | None:
     try:
         return ledger_of(spec).look().run_ids
     except Exception as error:
-        logger.warning("which runs are published cannot be told: %s", error)
+        logger.warning("cannot tell which runs are published: %s", error)
         return None
 
 
@@ -87,7 +87,7 @@ def live_jobs(spec: BatchInferenceSpec) -> list[tuple[Job, RunningJob]]:
             if running := cluster_of(job.spec.cluster).attach(job):
                 found.append((job, running))
         except BatchInferenceError as error:
-            logger.warning("whether job %s runs cannot be told: %s", job.id, error)
+            logger.warning("cannot tell whether job %s runs: %s", job.id, error)
     return found
 
 

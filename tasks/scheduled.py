@@ -99,7 +99,7 @@ def data_time(spec: BatchInferenceSpec, time: datetime) -> datetime:
     try:
         return shift(at, spec.scheduled.offset) if spec.scheduled.offset else at
     except OverflowError as error:
-        problem = f"leads out of the calendar from {at.isoformat()}"
+        problem = f"from {at.isoformat()} leads to a date outside the calendar"
         raise InvalidSpec.at("scheduled.offset", spec.scheduled.offset, problem) from error
 
 
@@ -132,7 +132,7 @@ def parse_time(field: str, text: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError as error:
-        problem = "is no time: write it as in 2026-01-31T02:00 or 2026-01-31T02:00+01:00"
+        problem = "is not a time: write it like 2026-01-31T02:00 or 2026-01-31T02:00+01:00"
         raise InvalidSpec.at(field, text, problem) from error
 
 

@@ -37,7 +37,7 @@ class Environment(FormModel):
     @classmethod
     def _is_a_path(cls, folder: str) -> str:
         if "\0" in folder:
-            raise ValueError("no path has a NUL in it")
+            raise ValueError("a path cannot contain a NUL character")
         return folder or "."  # of a box of the form that somebody has cleared
 
     @field_validator("pip")
@@ -52,7 +52,10 @@ class Environment(FormModel):
     def _can_be_set(cls, given: dict[str, str]) -> dict[str, str]:
         for name, value in given.items():
             if not name or "=" in name or "\0" in name + value:
-                problem = "no name is empty or has a = in it, and nothing has a NUL in it"
+                problem = (
+                    "a name cannot be empty or contain =, and neither name nor value can contain "
+                    "NUL"
+                )
                 raise ValueError(f"{name!r} cannot be set: {problem}")
         return given
 
@@ -251,8 +254,8 @@ class BatchInferenceSpec(FormModel):
         if isinstance(cluster, KubeRayCluster) and orphan >= cluster.ttl_seconds:
             raise ValueError(
                 f"timeouts.orphan_seconds: {orphan:g} must be less than cluster.ttl_seconds "
-                f"{cluster.ttl_seconds:g}: a job that nobody follows is to stop itself before its "
-                "cluster is deleted"
+                f"{cluster.ttl_seconds:g}: a job that no run follows must stop before its cluster "
+                "is deleted"
             )
         return self
 

@@ -47,7 +47,7 @@ def load_spec(path: str | Path, overrides: list[str] | None = None) -> BatchInfe
     except ValueError as error:
         raise InvalidSpec.at("SPEC", str(path), str(error)) from error
     if not isinstance(raw, dict):
-        raise InvalidSpec.at("SPEC", str(path), "must hold fields: source, model, sink, ...")
+        raise InvalidSpec.at("SPEC", str(path), "must contain fields: source, model, sink, ...")
     return complete_spec(raw, overrides or [], file.resolve().parent, text)
 
 
@@ -119,13 +119,13 @@ def explain(error: Any, written: Written) -> str:
         case "union_tag_invalid":
             tag = error["ctx"]["tag"]
             hint = did_you_mean(str(tag).lower(), kinds_at(error["loc"]))
-            return f"{field}.kind: {shown_at([], tag)} is none of {kinds_listed(error)}{hint}"
+            return f"{field}.kind: {shown_at([], tag)} is not one of {kinds_listed(error)}{hint}"
         case "union_tag_not_found":
             name = likest("kind", map(str, error["input"]))
-            hint = f"; did you mean that by {name}?" if name else ""
+            hint = f"; did you mean kind instead of {name}?" if name else ""
             return f"{field}.kind: is missing; say which kind: {kinds_listed(error)}{hint}"
         case "model_attributes_type":
-            return f"{field}: {given}{NOT_ALLOWED}it must hold fields"
+            return f"{field}: {given}{NOT_ALLOWED}it must have fields"
         case "list_type":
             way_out = "it must be a list, in brackets or with a dash before each item"
             return f"{field}: {given}{NOT_ALLOWED}{way_out}"
@@ -173,7 +173,7 @@ def set_field(raw: dict[str, Any], override: str) -> None:
     name, equals, value = override.partition("=")
     given = f"{name}{equals}{HIDDEN}" if SECRET.search(name) else override
     if not equals or not name:
-        raise InvalidSpec.at("--set", given, 'must read "field.subfield=value"')
+        raise InvalidSpec.at("--set", given, 'must be "field.subfield=value"')
     *parents, last = name.split(".")
     at: Any = raw
     try:

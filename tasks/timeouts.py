@@ -21,11 +21,11 @@ from tasks.spec import BatchInferenceSpec
 MAX_BACKOFF_SECONDS = 60.0
 NO_BUCKET = re.compile("NoSuchBucket|ContainerNotFound")
 """What S3 and Azure call it."""
-FULL = "the disk is full, make room"
+FULL = "the disk is full, free some space"
 OF_DISKS = {
     errno.ENOSPC: FULL,
     errno.EDQUOT: FULL,
-    errno.EROFS: "the disk takes no writes, mount it for them",
+    errno.EROFS: "the disk is read-only, mount it writable",
 }
 """What it means that a disk says a number."""
 T = TypeVar("T")
@@ -68,7 +68,7 @@ def until_reachable(
             if left <= 0:
                 raise
             if tried == 1:
-                tell(f"{error}; it is tried again for {seconds:.0f} s at most")
+                tell(f"{error}; retrying for at most {seconds:.0f} s")
             (pause or time.sleep)(min(left, backoff_seconds(tried)))
 
 
@@ -136,8 +136,8 @@ class Deadline:
     def missed(self) -> RunTimedOut:
         """What to raise when it has passed."""
         return RunTimedOut(
-            f"the run took longer than {self.set_by} {self.run_seconds:g}; run it again to go on "
-            "where it stopped"
+            f"the run took longer than {self.set_by} {self.run_seconds:g}; run it again to "
+            "continue where it stopped"
         )
 
 
@@ -182,14 +182,14 @@ class Stall:
         waits_for, limit = progress and progress.get("waits_for"), self.limit(progress)
         set_by = "timeouts.no_progress_seconds"
         if progress is None:
-            why = "the job has said nothing yet"
+            why = "the job has reported nothing yet"
             if limit > self.limit_seconds:
-                set_by = "as long as environment.pip may take"
+                set_by = "the time allowed for environment.pip"
         else:
             rows = f"rows so far: {rows_by_stage(progress)}"
             why = f"waits for {waits_for}" if waits_for else rows
             if limit > self.limit_seconds:
-                set_by = f"as long as a model may take to load; more with {set_by}"
+                set_by = f"the time allowed for loading a model; allow more with {set_by}"
         return NoProgress(f"no row has moved for {limit:.0f} s ({set_by}); {why}").locate(
             stuck_stage(progress)
         )

@@ -39,7 +39,7 @@ def advice_without_ray(planned: PlannedRun) -> str | None:
         return None
     return (
         f"{counted(cores(), 'core')}, no GPU, and a model that uses all cores by itself: "
-        "cluster.kind: inline is likely quicker than Ray's processes, and takes less memory"
+        "cluster.kind: inline is probably faster than Ray's processes, and takes less memory"
     )
 
 
@@ -60,7 +60,7 @@ def seconds_of(rows: int, each: float) -> str | None:
     seconds = rows * each
     if seconds > START_SECONDS:
         return None
-    return f"{counted(rows, 'row')}, {seconds:.1f} s if each takes what the last version's took"
+    return f"{counted(rows, 'row')}, {seconds:.1f} s if each takes as long as in the last version"
 
 
 def size_of(planned: PlannedRun, rows: int | None) -> str | None:

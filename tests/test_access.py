@@ -118,7 +118,7 @@ def test_what_may_not_be_read_is_told_with_its_field(
     spec = make(folder)
     make_plan(spec, save=False)
     (found,) = folder.glob(path)
-    told = rf"^{field}: '{found}' is closed to this user \(Permission denied\): grant it"
+    told = rf"^{field}: '{found}' cannot be accessed by this user \(Permission denied\): give this"
     with closed(found), pytest.raises(Unreachable, match=told):
         make_plan(spec, save=False)
     make_plan(spec, save=False)
@@ -127,7 +127,8 @@ def test_what_may_not_be_read_is_told_with_its_field(
 def test_a_commands_first_look_says_it_too(folder: Path) -> None:
     """`run`, `preview` and `redrive` look before they start a flow."""
     spec = scikit(folder)
-    with closed(folder / "m.skops"), pytest.raises(Unreachable, match=r"^model\.path: .*grant it"):
+    told = r"^model\.path: .*give this user access"
+    with closed(folder / "m.skops"), pytest.raises(Unreachable, match=told):
         check_spec(spec)
 
 
@@ -155,7 +156,7 @@ def test_a_ledger_that_may_not_be_read(
     }
     with closed(found), pytest.raises(Unreachable, match=rf"^sink\.path: '{folder}/{LEDGER}") as no:
         calls[verb]()
-    assert "is closed to this user" in str(no.value)
+    assert "cannot be accessed by this user" in str(no.value)
     capsys.readouterr()
     calls[verb]()
     assert "wrong" not in capsys.readouterr().out
@@ -181,7 +182,7 @@ def test_the_field_that_leads_to_a_file(path: str, field: str | None) -> None:
 
 
 def test_a_refusal_without_a_path() -> None:
-    told = r"names what is closed to this user: Forbidden; see that this user, or the credentials"
+    told = r"no access to something the spec names: Forbidden; allow this user, or the credentials"
     with pytest.raises(Unreachable, match=told), access_told(spec_of(Path("/data"))):
         raise PermissionError("Forbidden")
 

@@ -351,7 +351,7 @@ def test_a_storage_that_is_away_when_a_job_is_to_start_is_waited_for(
     following.stopped = over
     assert following.ensure_started() is running
     (line,) = said
-    assert line.endswith("no route; it is tried again for 600 s at most")
+    assert line.endswith("no route; retrying for at most 600 s")
 
 
 @pytest.mark.parametrize(
@@ -365,8 +365,8 @@ def test_a_storage_that_is_away_when_a_job_is_to_start_is_waited_for(
         ),
         (
             "",
-            "Prefect lets no task of its stages begin, as below a limit on tasks of a tag that the "
-            "flow was called with",
+            "Prefect lets no task of its stages begin, for example because of a concurrency "
+            "limit on a tag that the flow was called with",
         ),
     ],
 )

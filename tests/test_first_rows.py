@@ -31,8 +31,8 @@ def test_many_columns_are_counted(tmp_path: Path) -> None:
 def test_a_word_that_makes_a_column_of_numbers_text_is_told(tmp_path: Path) -> None:
     """Whether the model takes it is known by its code alone."""
     found = first_of(tmp_path, "csv", "a.csv", b"x,y\n1,2\n?,3\n4,5\n")
-    assert found.startswith("columns x, y. 'x' is read as text, as '?' is among its numbers (")
-    assert "/a.csv, row 1): give it a type, as in source.types: {x: float64}" in found
+    assert found.startswith("columns x, y. 'x' is read as text, because '?' is among its numbers (")
+    assert "/a.csv, row 1): give it a type, such as source.types: {x: float64}" in found
 
 
 @pytest.mark.parametrize(

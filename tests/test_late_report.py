@@ -81,4 +81,4 @@ def test_what_goes_wrong_stops_no_run(
     again = make_plan(published.spec)
     Path(published.run.header).write_text('{"of": "another release"}')
     assert report_late(again) is None
-    assert "cannot be made up for" in caplog.text
+    assert "the missing report of the last published run cannot be written" in caplog.text

@@ -48,12 +48,12 @@ def test_what_pip_reads_is_taken(entry: str) -> None:
 def test_a_file_beside_the_spec_is_on_no_node(entry: str) -> None:
     said = refused(environment={"pip": ["torch", entry]})
     assert said.startswith("environment.pip: ")
-    assert "which no node of a cluster has: write the lines of a requirements file here" in said
+    assert "which no node of a cluster has: list the lines of a requirements file here" in said
 
 
 @pytest.mark.parametrize(
     "entry", ["numpy=1.0", "torch 2.4", "pip install torch", "a, b", "==1", "é"]
 )
 def test_what_pip_cannot_read_is_refused(entry: str) -> None:
-    with pytest.raises(ValueError, match="is no requirement that pip can read: write name"):
+    with pytest.raises(ValueError, match="is not a requirement that pip can read: write name"):
         Environment(pip=[entry])

@@ -342,7 +342,9 @@ def test_a_plan_for_which_there_is_no_room_is_told_with_the_way_out(
         store(storage, path, data)
 
     monkeypatch.setattr(FsspecStorage, "write", write)
-    with pytest.raises(Unreachable, match=r"^sink\.path: the disk is full, make room: .*/plans/"):
+    with pytest.raises(
+        Unreachable, match=r"^sink\.path: the disk is full, free some space: .*/plans/"
+    ):
         make_plan(classify_spec(tmp_path))
 
 

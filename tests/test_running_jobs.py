@@ -112,7 +112,7 @@ def test_a_run_is_published_though_one_of_its_jobs_cannot_be_told(
     run_attempt(planned)
     Path(job.run.prepared).write_text("no JSON")
     assert publish_planned(planned) == 1
-    assert "published, but jobs that nobody follows could not be told" in caplog.text
+    assert "published, but jobs that no run follows could not be told" in caplog.text
 
 
 def test_a_storage_that_fails_for_one_job_keeps_no_other_from_being_stopped(

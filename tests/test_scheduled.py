@@ -207,9 +207,9 @@ def test_a_range_of_another_clock_has_that_clocks_days(start: str, end: str, day
 @pytest.mark.parametrize(
     ("hour", "offset", "path", "lost"),
     [
-        (0, "-24h", DAILY, "2026-03-28 and next to 2026-03-30"),
-        (23, "-1440m", DAILY, "2026-10-23 and next to 2026-10-25"),
-        (5, "-6h", DAILY, "2026-10-23 and next to 2026-10-25"),
+        (0, "-24h", DAILY, "2026-03-28 and then to 2026-03-30"),
+        (23, "-1440m", DAILY, "2026-10-23 and then to 2026-10-25"),
+        (5, "-6h", DAILY, "2026-10-23 and then to 2026-10-25"),
         (12, "-24h", DAILY, ""),
         (0, "-1d", DAILY, ""),
         (0, "-24h", "/in/{scheduled:%Y-%m}/", ""),
@@ -231,7 +231,7 @@ def test_tables_of_several_times_need_an_output_each(kind: str) -> None:
     given = spec("/in/{scheduled:%Y-%m}", "/out/{scheduled:%Y}", kind=kind)
     (found,) = portions(given, datetime(2026, 1, 1), datetime(2026, 1, 3), "1d")
     assert found.spec.source.path == "/in/2026-01"
-    with pytest.raises(InvalidSpec, match=r"source\.path: .*another table.* into sink\.path too"):
+    with pytest.raises(InvalidSpec, match=r"source\.path: .*a different table.* to sink\.path too"):
         portions(given, datetime(2026, 1, 1), datetime(2026, 2, 3), "1d")
 
 
@@ -250,7 +250,7 @@ def test_a_step_keeps_the_clock_through_a_change() -> None:
             spec(),
             (None, None),
             "1d",
-            r"source\.path: .* say which with --from \(start\) and --to \(end\)",
+            r"source\.path: .* give the range with --from \(start\) and --to \(end\)",
         ),
         (
             spec("/in", "/out/{scheduled:%d}"),
@@ -258,17 +258,17 @@ def test_a_step_keeps_the_clock_through_a_change() -> None:
             "1d",
             r"sink\.path: .* --from \(start\) and --to \(end\)",
         ),
-        (spec(), (TWO, None), "1d", r"--from \(start\): .* needs --to \(end\) beside it"),
-        (spec("/in"), (TWO, TWO), "1d", r"source\.path: '/in' holds no"),
-        (spec(), (TWO, TWO), "0d", "--every: '0d' must lead forward"),
-        (spec(), (TWO, TWO), "daily", "--every: 'daily' is no step"),
+        (spec(), (TWO, None), "1d", r"--from \(start\): .* needs --to \(end\) too"),
+        (spec("/in"), (TWO, TWO), "1d", r"source\.path: '/in' has no"),
+        (spec(), (TWO, TWO), "0d", "--every: '0d' must be a step forward"),
+        (spec(), (TWO, TWO), "daily", "--every: 'daily' is not a step"),
         (spec(), (TWO, datetime(2020, 1, 1)), "1d", r"--to \(end\): .* is before --from \(start\)"),
         (spec(), (TWO, datetime(2030, 1, 1)), "1m", f"more than {MAX_PERIODS:,} periods"),
         (
             spec(exclude=("{scheduled:%d}*",)),
             (TWO, datetime(2026, 3, 9)),
             "1d",
-            r"source\.exclude: .* names a time",
+            r"source\.exclude: .* contains a time",
         ),
     ],
 )

@@ -222,8 +222,8 @@ def test_a_rule_of_ours_is_said_in_our_words() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("source: " + "[" * 1_000, "is nested too deep"),
-        ("source: &a [*a]", "is nested too deep, or within itself"),
+        ("source: " + "[" * 1_000, "is nested too deeply"),
+        ("source: &a [*a]", "is nested too deeply, or contains itself"),
         (
             "a: &a [0]\n"
             + "".join(f"{n}: &{n} [{f'*{o},' * 9}]\n" for o, n in pairwise("abcdefg")),

@@ -243,11 +243,11 @@ def test_whole_gpus_or_a_part_of_one() -> None:
     [
         (
             {"resources": {"num_gpus": "two"}},
-            "resources.num_gpus: 'two' is not allowed: a number is wanted; or: it must be 'auto'",
+            "resources.num_gpus: 'two' is not allowed: it must be a number; or: it must be 'auto'",
         ),
         (
             {"retries": {"max_attempts": 2.5}},
-            "retries.max_attempts: 2.5 is not allowed: a whole number is wanted",
+            "retries.max_attempts: 2.5 is not allowed: it must be a whole number",
         ),
         (
             {"errors": {"max_rejected_fraction": "5%"}},
@@ -263,7 +263,7 @@ def test_whole_gpus_or_a_part_of_one() -> None:
         ),
         (
             {"stages": {"preprocess": {"materialize": "often"}}},
-            "stages.preprocess.materialize: 'often' is not allowed: true or false is wanted",
+            "stages.preprocess.materialize: 'often' is not allowed: it must be true or false",
         ),
         (
             {"sink": {"kind": "parquet", "path": "/x", "mode": "appends"}},
@@ -272,23 +272,23 @@ def test_whole_gpus_or_a_part_of_one() -> None:
         ),
         (
             {"source": {"kind": "parquet", "path": 5}},
-            "source.path: 5 is not allowed: text is wanted, and YAML reads this as a number: put "
-            'it into quotes, as in path: "5"; or: it must be a list, in brackets or with a dash '
+            "source.path: 5 is not allowed: it must be text, but YAML reads this as a number: "
+            'put it in quotes: path: "5"; or: it must be a list, in brackets or with a dash '
             "before each item",
         ),
         (
             {"stages": {"infer": {"num_cpus": 2}}},
-            "stages.infer: {'num_cpus': 2} is given, but there is no such field; the model's stage "
-            "is set by resources",
+            "stages.infer: {'num_cpus': 2} is given, but there is no such field; set the model's "
+            "stage in resources",
         ),
         (
             {"schedule": "0 2 * * *"},
-            "schedule: '0 2 * * *' is given, but there is no such field; schedules belong to the "
+            "schedule: '0 2 * * *' is given, but there is no such field; set schedules in the "
             "deployment: see deployments/README.md",
         ),
         (
             {"cron": 1},
-            "cron: 1 is given, but there is no such field; schedules belong to the deployment: see "
+            "cron: 1 is given, but there is no such field; set schedules in the deployment: see "
             "deployments/README.md",
         ),
     ],
@@ -346,7 +346,7 @@ def test_what_yaml_takes_for_something_else_is_to_be_quoted(
     with pytest.raises(InvalidSpec) as caught:
         load_spec(file)
     said = str(caught.value)
-    assert f": {given} is not allowed: text is wanted, and YAML reads this as {kind}: put" in said
+    assert f": {given} is not allowed: it must be text, but YAML reads this as {kind}: put" in said
     assert said.endswith(written)
 
 
@@ -357,7 +357,7 @@ def test_what_yaml_takes_for_something_else_is_to_be_quoted(
         ("name=", """--set 'name="..."'"""),
         ("source.path=2026-01-01", """--set 'source.path="2026-01-01"'; or: it must be a list"""),
         ("environment.env_vars.API_KEY=5", """--set 'environment.env_vars.API_KEY="..."'"""),
-        ("environment={pip: [1]}", 'put it into quotes, as in "1"'),
+        ("environment={pip: [1]}", 'put it in quotes: "1"'),
     ],
 )
 def test_an_override_that_yaml_takes_for_something_else_is_to_be_quoted(
@@ -371,16 +371,16 @@ def test_an_override_that_yaml_takes_for_something_else_is_to_be_quoted(
 
 
 def test_a_value_without_its_file_is_to_be_quoted_too() -> None:
-    assert refused(name=7).endswith('put it into quotes, as in name: "7"')
-    assert refused(name=False).endswith('put it into quotes, as in name: "false"')
+    assert refused(name=7).endswith('put it in quotes: name: "7"')
+    assert refused(name=False).endswith('put it in quotes: name: "false"')
     assert refused(name=["a"]).endswith("Input should be a valid string")
 
 
 def test_what_a_name_may_be_is_told_in_words() -> None:
     said = refused(name="sp ace/x")
     assert said == (
-        "name: 'sp ace/x' is not allowed: it may hold letters (A to Z, a to z) and digits, and "
-        "after the first character . _ - too"
+        "name: 'sp ace/x' is not allowed: it may contain A to Z, a to z, 0 to 9 and, "
+        "after the first character, . _ -"
     )
 
 
@@ -414,7 +414,7 @@ def test_no_folder_has_a_nul_in_its_name() -> None:
 def test_a_variable_that_no_process_can_have_is_refused(name: str, value: str) -> None:
     said = refused(environment={"env_vars": {"B": "b", name: value}})
     assert said.startswith("environment.env_vars: ")
-    assert f"{name!r} cannot be set: no name is empty or has a = in it" in said
+    assert f"{name!r} cannot be set: a name cannot be empty or contain =" in said
     assert "sk-live-1" not in said
 
 

@@ -97,15 +97,21 @@ def test_other_errors_are_not_waited_out(clock: Clock) -> None:
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (OSError(28, "No space left on device", "/out/a"), "the disk is full, make room: .*/out/a"),
-        (OSError(30, "Read-only file system", "/out/a"), "the disk takes no writes, mount it for"),
+        (
+            OSError(28, "No space left on device", "/out/a"),
+            "the disk is full, free some space: .*/out/a",
+        ),
+        (
+            OSError(30, "Read-only file system", "/out/a"),
+            "the disk is read-only, mount it writable",
+        ),
         (
             OSError(
                 "Generic LocalFileSystem error\n   \x1b[31m↳\x1b[0m Unable to copy data to file\n"
                 "    \x1b[31m↳\x1b[0m No space left on device (os error 28)\n"
             ),
-            "the disk is full, make room: Generic LocalFileSystem error: Unable to copy data to "
-            r"file: No space left on device \(os error 28\)$",
+            "the disk is full, free some space: Generic LocalFileSystem error: Unable to copy data "
+            r"to file: No space left on device \(os error 28\)$",
         ),
         (
             ConnectionError("no route"),
@@ -187,7 +193,7 @@ def test_a_job_may_install_its_packages_before_it_says_a_word(clock: Clock) -> N
     assert not stall.lasts(None)
     clock.sleep(2)
     assert stall.lasts(None)
-    assert "for 30 s (as long as environment.pip may take); the job" in str(stall.error(None))
+    assert "for 30 s (the time allowed for environment.pip); the job" in str(stall.error(None))
     assert not stall.lasts(progress(0))
     clock.sleep(11)
     assert stall.lasts(progress(0)), "from its first word on it has to move"
@@ -211,6 +217,6 @@ def test_a_job_may_load_its_model_before_it_moves(clock: Clock) -> None:
     stages = {stage: {"rows": 0, "state": "waiting"} for stage in STAGES}
     said = str(stall.error({**loading, "works_at": "infer", "stages": stages}))
     assert (
-        "for 30 s (as long as a model may take to load; more with timeouts.no_progress_seconds); "
-        "waits for 2 replicas of infer to load the model"
+        "for 30 s (the time allowed for loading a model; allow more with "
+        "timeouts.no_progress_seconds); waits for 2 replicas of infer to load the model"
     ) in said

@@ -102,7 +102,7 @@ def test_who_has_few_cores_is_told_of_less_memory(
 
 
 def test_the_speed_of_the_last_version_counts_where_it_is_known() -> None:
-    took = "10,000 rows, 2.0 s if each takes what the last version's took"
+    took = "10,000 rows, 2.0 s if each takes as long as in the last version"
     assert seconds_of(10_000, 0.0002) == took
     assert seconds_of(100, 1.0) is None
 

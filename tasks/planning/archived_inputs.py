@@ -42,8 +42,8 @@ def refuse_archived(storage: FsspecStorage, paths: list[str], or_else: str = "")
     shut = [path for path, is_open in zip(paths, readable, strict=True) if not is_open]
     if shut:
         problem = (
-            f"is the first of {counted(len(shut), 'input')} in an archive of S3 (storage class "
-            "GLACIER or DEEP_ARCHIVE), from which nothing can be read: restore them and run again "
-            f"once that is done{or_else}"
+            f"is the first of {counted(len(shut), 'input')} archived in S3 (storage class GLACIER "
+            "or DEEP_ARCHIVE), which cannot be read until restored: restore them, then run "
+            f"again{or_else}"
         )
         raise InvalidSpec.at("source.path", shut[0], problem)

@@ -18,7 +18,7 @@ from tasks.spec import BatchInferenceSpec
 MANY_ROWS = 2_000
 """Of half as many chance makes a PSI of 0.06, in ten classes: no run needs a larger measure."""
 NAME_ONE = (
-    ". Where each scheduled time has an output of its own, that stays so: name one of them in "
+    ". If each scheduled time has its own output, this will not change: name one of them in "
     "baseline"
 )
 
@@ -46,8 +46,8 @@ def last_run_for(
     found = last_run(ledger_at(spec, gate).look(), rows, gate.compared_with)
     for column in gate.columns.values():
         if column not in found.columns:
-            problem = f"has published no run with a drift gate of {column}: name an output "
-            problem += "that has, or run one with such a gate there first"
+            problem = f"has no published run with a drift gate on {column}: name an output "
+            problem += "that has one, or run there with such a gate first"
             raise InvalidSpec.at(f"gates.{at}.baseline", gate.compared_with, problem)
     return found
 

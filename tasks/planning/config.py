@@ -88,13 +88,13 @@ def refuse_other_config(
     replace = f"--replace-output{flag}"
     ways = f"`batch-inference backfill SPEC{flag}` (or {replace}) {gives_up}predicts every input "
     ways += "again, or use another sink.path"
-    ways += ". Where it should change no prediction, `batch-inference verify SPEC --accept` sees "
-    ways += "whether published rows come out the same, and has runs go on"
+    ways += ". If it should not change predictions, `batch-inference verify SPEC --accept` checks "
+    ways += "whether published rows come out the same, and then lets runs continue"
     if limit is not None:
         ways = f"{replace} {gives_up}predicts these rows again, or use another --output"
     raise InvalidSpec(
-        f"another config published version {version} (run {run}), and predictions of two are not "
-        f"mixed; what differs: {differs}. Put it back, or {ways}"
+        f"another config published version {version} (run {run}), and predictions of two configs "
+        f"are not mixed; what differs: {differs}. Undo the change, or {ways}"
     )
 
 
@@ -113,9 +113,9 @@ def notes_of_redrive(
         return []
     differs = what_is_other(seen.entries[version]["run_id"], None, what_differs)
     return [
-        f"the rows that were set aside are predicted by another config than version {version}; "
-        f"what differs: {differs}. Runs go on with what that had: with this one they are refused "
-        "until `batch-inference backfill SPEC` has predicted every input again"
+        f"the rows set aside are predicted with another config than version {version}; what "
+        f"differs: {differs}. Runs continue with that version's config: with this one they are "
+        "refused until `batch-inference backfill SPEC` has predicted every input again"
     ]
 
 

@@ -81,8 +81,10 @@ def refuse_reserved(spec: BatchInferenceSpec, reader: dict[str, Any]) -> None:
     """
     for name in (spec.source.schema_of_rows(reader) or pa.schema([])).names:
         if name.startswith(RESERVED) and not PANDAS_INDEX.fullmatch(name):
-            problem = f"is a column of the source, and names with {RESERVED} are reserved: name "
-            raise InvalidSpec.at("source.columns", name, problem + "the others, or rename it there")
+            problem = f"is a column of the source, but names with {RESERVED} are reserved: list "
+            raise InvalidSpec.at(
+                "source.columns", name, problem + "the other columns, or rename it there"
+            )
 
 
 def refuse_missing(field: str, kind: str, names: list[str], known: pa.Schema) -> None:
@@ -91,7 +93,7 @@ def refuse_missing(field: str, kind: str, names: list[str], known: pa.Schema) ->
         if name not in known.names:
             way_out = of_a_struct(name, known) or did_you_mean(name, known.names)
             there = f"the columns at that point: {', '.join(known.names)}{way_out}"
-            raise InvalidSpec.at(field, name, f"is read by {kind} and is not among {there}")
+            raise InvalidSpec.at(field, name, f"is read by {kind} but is not among {there}")
 
 
 def refuse_unpublished(
@@ -141,11 +143,14 @@ def of_a_struct(name: str, known: pa.Schema) -> str:
     column, _, field = name.partition(".")
     if not field or column not in known.names or not pa.types.is_struct(known.field(column).type):
         return ""
-    return f"; a field of the struct {column} is no column: have a step of kind python make it one"
+    return (
+        f"; a field of the struct {column} is not a column: add a step of kind python that makes "
+        "it one"
+    )
 
 
 def refuse_twice(part: str, kind: str, after: list[str]) -> None:
     """Raise InvalidSpec where a step would leave two columns of one name."""
     if twice := sorted(name for name, times in Counter(after).items() if times > 1):
-        problem = f"would be the name of two columns after {kind}: rename or drop one before it"
+        problem = f"would name two columns after {kind}: rename or drop one before it"
         raise InvalidSpec.at(part, twice[0], problem)

@@ -37,5 +37,7 @@ def refuse_no_part(
             if not any(step.is_among(step.parts(url)) for url in urls):
                 first = storage.url_of(paths[0].as_py())
                 parts = counted(len(step.parts(first)), "part")
-                problem = f"is no part of any input's path: {first} has {parts}, the last of them "
+                problem = (
+                    f"is not a part of any input's path: {first} has {parts}, the last of them "
+                )
                 raise InvalidSpec.at(f"steps.{at}.level", step.level, f"{problem}-1")

@@ -80,11 +80,11 @@ def refuse_other_columns(
     kept = [each.name for each in known if is_kept(spec, each)]
     if new := [name for name in kept if name not in {*published, *(made or ())}]:
         raise SchemaMismatch(
-            f"the inputs have columns {new} that what is published has not: {for_new(spec)}"
+            f"the inputs have columns {new}, which the published rows do not have: {for_new(spec)}"
         )
     if made is not None and (gone := [e for e in published if e not in {*kept, *made}]):
         raise SchemaMismatch(
-            f"the inputs have no columns {gone}, which what is published has: {for_lacking(spec)}"
+            f"the inputs do not have the columns {gone} of the published rows: {for_lacking(spec)}"
         )
 
 

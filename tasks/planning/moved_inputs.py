@@ -38,9 +38,9 @@ def tell_of_moved(inputs: Stats, left: Stats, published: pa.Table) -> None:
     moved = [(now, old) for now, old in places if old]
     if 2 * len(moved) > len(left):
         logger.warning(
-            "%s to do as if never published, the first %s, are likely those that are published "
-            "from elsewhere, as %s: rows of inputs that were moved come twice into the output. "
-            "Move them back, or publish it anew from where they are with --replace-output",
+            "%s, the first %s, look new but were probably published from another place, such as "
+            "%s: after a move, the output gets their rows twice. Move them back, or publish "
+            "everything again from the new place with --replace-output",
             *(counted(len(moved), "input"), *moved[0]),
         )
 
@@ -60,10 +60,9 @@ def tell_of_unknown_times(inputs: Stats, left: Stats) -> None:
     paths = unknown["path"].filter(published)
     if len(paths):
         logger.warning(
-            "%s taken for what is published already, the first of them %s: where they lie nothing "
-            "tells of versions or times, so that new content shows by its size at most. "
-            "--replace-output predicts what lies there now, and sink.mode: replace does so each "
-            "time",
+            "%s taken as already published, the first of them %s: their server gives no version "
+            "or time, so new content is noticed only if its size differs. --replace-output "
+            "predicts what is there now, and sink.mode: replace does so each time",
             *(counted(len(paths), "input"), paths[0]),
         )
 
@@ -82,6 +81,6 @@ def tell_of_changed_first_rows(left: Stats, published: pa.Table) -> None:
     if len(changed):
         logger.warning(
             "%s changed or gone since the first rows were published, the first of them %s: "
-            "--replace-output predicts the first rows of what lies there now",
+            "--replace-output predicts the first rows of what is there now",
             *(counted(len(changed), "input"), changed[0]),
         )

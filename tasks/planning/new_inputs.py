@@ -142,8 +142,8 @@ def without_others(spec: BatchInferenceSpec, seen: Snapshot, left: Stats) -> Sta
     if not others:
         return left
     logger.info(
-        "what is published of %s stays, the first of them %s: they have no rows any more, but were "
-        "read by another source.path or other source.storage_options",
+        "what is published of %s stays, the first of them %s: they have no rows now, but were "
+        "read with another source.path or other source.storage_options",
         *(counted(len(others), "range"), others[0]),
     )
     of_others = pc.is_in(left.table["path"], pa.array(others, pa.string()))
@@ -198,10 +198,10 @@ def refuse_loss_of_times(spec: BatchInferenceSpec, seen: Snapshot) -> None:
     if others:
         raise InvalidSpec(
             f"--replace-output would leave {spec.sink.path} with the rows of one scheduled time "
-            f"alone: those of {counted(len(others), 'published input')} at other times would be "
-            f"gone, the first of them {min(others)}. `batch-inference backfill SPEC --from TIME "
-            "--to TIME` predicts a range of times again as one version; where each is to take the "
-            "place of the one before, say so with sink.mode: replace"
+            f"only: those of {counted(len(others), 'published input')} of other times would be "
+            f"lost, the first of them {min(others)}. `batch-inference backfill SPEC --from TIME "
+            "--to TIME` predicts a range of times again as one version; if each time should "
+            "replace the one before, set sink.mode: replace"
         )
 
 
@@ -225,10 +225,10 @@ def refuse_other_table(spec: BatchInferenceSpec, seen: Snapshot, gone: pa.Chunke
         was = source_of(spec, run_id)
         if (was["kind"], place_of(was["path"])) != (now.kind, place_of(now.path)):
             problem = (
-                f"is not what run {run_id} has published rows of, {was['kind']} at {was['path']}: "
-                "an output follows its table, and these rows would leave it. Publish to another "
-                "sink.path, as by a {scheduled:...} in it too; or --replace-output predicts what "
-                "is there now and leaves these rows out"
+                f"is not the source that run {run_id} published, {was['kind']} at {was['path']}: "
+                "an output follows its table, so those rows would be removed. Publish to another "
+                "sink.path, such as one with {scheduled:...} too; or use --replace-output, "
+                "which predicts what is there now and drops those rows"
             )
             raise InvalidSpec.at("source.path", now.path, problem)
 

@@ -20,9 +20,9 @@ def notes_of(call: Call) -> list[str]:
     said = []
     if call.later_time:
         said.append(
-            f"nothing is published: {spec.sink.path} has the rows of the scheduled time "
-            f"{call.later_time}, which is later, and by sink.mode: replace each takes the place of "
-            "the one before; --replace-output puts this one's there all the same"
+            f"nothing is published: {spec.sink.path} has the rows of a later scheduled time, "
+            f"{call.later_time}, and with sink.mode: replace each time replaces the one before; "
+            "--replace-output publishes this one's rows anyway"
         )
     if not call.replaces:
         said += rows_of_another_name(seen, spec.name)
@@ -36,7 +36,7 @@ def notes_of(call: Call) -> list[str]:
         said += rows_within_others(call.storage, call.output)
         said += state_on_another_disk(call.storage, call.output)
     said += [
-        f"run {run_id}, which another spec or other code began, has done no row and is given up"
+        f"run {run_id}, started by another spec or other code, has done no row and is given up"
         for run_id in call.without_rows
     ]
     return [*said, *baselines.notes(spec, seen)]

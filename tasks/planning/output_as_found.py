@@ -35,10 +35,10 @@ def refuse_unknown(storage: FsspecStorage, output: OutputFolder, ledger: Ledger)
     raise InvalidSpec.at(
         "sink.path",
         output.path,
-        f"has {known}, which is published by no run that {output.state} knows of: the state, or "
-        "the ledger in it, was removed, or lies beside another name of this folder, such as a "
-        f"link's; use that name, put the state back, name another folder, or delete {rows} and "
-        f"{output.state} together and run again, which predicts all that lies at the source anew",
+        f"has {known}, but no run in {output.state} published it: the state, or the ledger in it, "
+        "was removed, or is beside another name of this folder, such as a link; use that name, "
+        f"restore the state, choose another folder, or delete {rows} and {output.state} together "
+        "and run again, which predicts everything at the source again",
     )
 
 
@@ -68,8 +68,8 @@ def rows_of_others(storage: FsspecStorage, output: OutputFolder, suffix: str) ->
     if not read:
         return []
     return [
-        f"sink.path: {output.path} has {counted(len(read), f'{suffix} file')} of others, {read[0]} "
-        "the first: whoever reads the folder reads these too"
+        f"sink.path: {output.path} has {counted(len(read), f'{suffix} file')} that this output "
+        f"did not write, the first {read[0]}: whoever reads the folder reads these too"
     ]
 
 
@@ -81,8 +81,8 @@ def rows_within_others(storage: FsspecStorage, output: OutputFolder) -> list[str
         with suppress(OSError):  # of what may not be looked at nothing is known
             if parent.name and storage.stat(outer.applied) is not None:
                 said.append(
-                    f"sink.path: {output.path} lies in {outer.path}, which is an output of its "
-                    "own: whoever reads that folder reads these rows, and this ledger's files, too"
+                    f"sink.path: {output.path} is inside {outer.path}, which is another output: "
+                    "whoever reads that folder reads these rows and this ledger's files too"
                 )
     return said
 
@@ -97,9 +97,9 @@ def state_on_another_disk(storage: FsspecStorage, output: OutputFolder) -> list[
     if not (storage.is_local and os.path.ismount(output.path)):
         return []
     return [
-        f"sink.path: {output.path} is a disk of its own, and {output.state}, which says what is "
-        "published there, lies beside it on another: where that one goes, as a container's does, "
-        "later runs refuse the rows. Name a folder on that disk, as in "
+        f"sink.path: {output.path} is a separate disk, and {output.state}, which records what is "
+        "published there, is on another: if that one is lost, as a container's disk is, later "
+        "runs refuse the rows. Use a folder on that disk, such as "
         f"{output.path.rstrip('/')}/predictions"
     ]
 
@@ -119,7 +119,7 @@ def rows_of_another_name(seen: Snapshot, name: str) -> list[str]:
         return []
     return [
         f"name: version {newest} was published by {was!r}, and {name!r} adds its rows to the same "
-        "output; if they are not to be mixed, give it a sink.path of its own"
+        "output; if they should not be mixed, give it its own sink.path"
     ]
 
 
@@ -140,9 +140,9 @@ def refuse_emptied(storage: FsspecStorage, output: OutputFolder, seen: Snapshot)
     if not is_emptied(storage, output, seen):
         return
     problem = (
-        f"was removed, and {output.state} was not, by which {counted(len(seen.files), 'file')} of "
-        f"rows are published there: put them back, delete {output.state} too, or run with "
-        "--replace-output, which predicts every input again"
+        f"was removed, but {output.state} is still there and lists "
+        f"{counted(len(seen.files), 'file')} of published rows: restore them, delete "
+        f"{output.state} too, or run with --replace-output, which predicts every input again"
     )
     raise InvalidSpec.at("sink.path", output.path, problem)
 
@@ -168,9 +168,10 @@ def refuse_older(
         return
     what = "the files there" if output.table is None else "the table's log"
     problem = (
-        f"is at version {there}, by {what}, and {output.state} is older, and ends with version "
-        f"{seen.version}, as one from a backup does: put the newest state back, or delete all rows "
-        f"and {output.state} together and run again, which predicts all that lies at the source"
+        f"is at version {there} according to {what}, but {output.state} is older and ends with "
+        f"version {seen.version}, as after restoring a backup: restore the newest state, or "
+        f"delete all rows and {output.state} together and run again, which predicts everything at "
+        "the source"
     )
     raise InvalidSpec.at("sink.path", output.path, problem)
 
@@ -211,7 +212,7 @@ def rows_taken_away(storage: FsspecStorage, output: OutputFolder, seen: Snapshot
     if any(OUR_PART.search(stat.path) for stat in storage.list(output.path)):
         return []
     return [
-        f"sink.path: what is published, {counted(len(seen.files), 'file')} of rows, lies in "
-        f"{output.path} no more, and is not made again; where it is to be, run with "
-        "--replace-output, which predicts every input anew"
+        f"sink.path: the published rows, {counted(len(seen.files), 'file')}, are no longer in "
+        f"{output.path} and are not made again; if you need them there, run with "
+        "--replace-output, which predicts every input again"
     ]

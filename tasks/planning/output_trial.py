@@ -14,16 +14,16 @@ from tasks.protocol.layout import OutputFolder
 from tasks.protocol.storage import FsspecStorage
 
 BOTH_WIN = (
-    "lies on a store where two commits from one version both win, so that two runs could "
-    "publish the same rows: use one that heeds conditional puts (If-None-Match), as S3 does"
+    "is on a store that accepts two commits from the same version, so two runs could publish the "
+    "same rows: use one that respects conditional puts (If-None-Match), such as S3"
 )
 NO_CONDITIONS = (
-    "lies on a store that takes no conditional puts (If-None-Match), by which of two runs one is "
-    "kept from publishing the same rows: use one that heeds them, as S3 does"
+    "is on a store without conditional puts (If-None-Match), which keep two runs from publishing "
+    "the same rows: use one that supports them, such as S3"
 )
 NOTHING_STAYS = (
-    "lies where deltalake, which keeps the ledger, finds nothing of what it has just written: name "
-    "a folder on a disk, or in an object store such as S3"
+    "is where deltalake, which keeps the ledger, cannot find what it has just written: use a "
+    "folder on a disk, or in an object store such as S3"
 )
 
 
@@ -85,7 +85,7 @@ def try_ledger(
     """
     trial = ledger.beside(ending)
     try:
-        with trying(output, f"make a table in {output.state}, as the ledger is"):
+        with trying(output, f"create a table (the ledger) in {output.state}"):
             try:
                 trial.make()
             except CommitFailedError:
@@ -110,7 +110,7 @@ def trying(output: OutputFolder, what: str) -> Iterator[None]:
     except TableNotFoundError:
         raise
     except (OSError, DeltaError) as error:
-        problem = f"cannot be written to: make room, or see to it that this user may {what}"
+        problem = f"cannot be written to: free some space, or allow this user to {what}"
         raise Unreachable(f"sink.path: {output.path!r} {problem}: {first_line(error)}") from error
 
 

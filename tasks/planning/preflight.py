@@ -73,8 +73,9 @@ def check_code(spec: BatchInferenceSpec) -> str:
         if not spec.runs_own_code:
             return "none"
         problem = (
-            "is no folder on this machine; it counts from the spec's file, and of a deployment "
-            "it is where that was made: set it to where your modules lie on the worker"
+            "is not a folder on this machine; it is relative to the spec's file, for a "
+            "deployment to where that was created: set it to the folder of your modules on the "
+            "worker"
         )
         raise InvalidSpec.at("environment.working_dir", str(working_dir), problem)
     put_first(str(working_dir))
@@ -136,7 +137,7 @@ def check_cluster(spec: BatchInferenceSpec) -> str:
     ours, theirs = version("ray"), api.version()["ray_version"]
     if ours.split(".")[:2] != theirs.split(".")[:2]:
         raise InvalidSpec.at(
-            "cluster", api.shown, f"runs Ray {theirs}, and this project needs {ours}"
+            "cluster", api.shown, f"runs Ray {theirs}, but this project needs {ours}"
         )
     nodes = [in_gib(node["resources_total"]) for node in api.nodes()]
     if cluster.wait_for_nodes_seconds == 0:
@@ -150,7 +151,7 @@ def check_cluster(spec: BatchInferenceSpec) -> str:
         refuse_beyond(spec, limit, gpus_of_replica(spec.resources, nodes))
         found += f", of which jobs may hold {limit:g}"
     if spec.resources.num_gpus == "auto" and not num_gpus and cluster.wait_for_nodes_seconds:
-        found += "; num_gpus: auto takes none, ask for a number to have nodes with GPUs added"
+        found += "; num_gpus: auto uses none, set a number to have nodes with GPUs added"
     return found
 
 

@@ -81,16 +81,16 @@ def refuse_other_rows(seen: Snapshot, source: Source) -> None:
     """
     if change := other_rows(seen, source):
         raise InvalidSpec(
-            f"{change}: rows that are read in two ways are not mixed. Set it back, or "
-            "`batch-inference backfill SPEC` (or --replace-output) to predict every input again, "
-            "or use another sink.path"
+            f"{change}: rows read in two ways are not mixed. Set it back, or `batch-inference "
+            "backfill SPEC` (or --replace-output) to predict every input again, or use another "
+            "sink.path"
         )
 
 
 def notes(seen: Snapshot, source: Source) -> list[str]:
     """What to tell of changes that leave published rows as they are."""
     return [
-        f"{each}: what is published stays as it was read; --replace-output reads all of it again"
+        f"{each}: published rows stay as they were read; --replace-output reads all of them again"
         for each in changes(seen, source)
         if not each.makes_other_rows
     ]

@@ -152,8 +152,9 @@ def refuse_nothing_left() -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise InvalidSpec(
-            "the plan, the records or the spec of a run that has done the rows are gone "
-            f"({error}): they cannot be found again; --replace-output predicts every input anew"
+            f"the plan, records or spec of the run that set the rows aside are gone ({error}), so "
+            "the rows cannot be found: run with --replace-output, which predicts every input "
+            "again"
         ) from error
 
 
@@ -166,14 +167,14 @@ def refuse_other_source(spec: BatchInferenceSpec, header: dict[str, Any]) -> Non
     try:
         then = type(spec.source).model_validate(header["spec"]["source"])
     except ValidationError as error:
-        problem = f"cannot be compared with that of run {run_id}, of another version of this "
-        way_out = "software; --replace-output predicts every input anew"
+        problem = f"cannot be compared with that of run {run_id}, made by another version of this "
+        way_out = "software: run with --replace-output, which predicts every input again"
         raise InvalidSpec.at("source", spec.source.kind, f"{problem}{way_out}") from error
     for name in sorted(set(type(spec.source).model_fields) - MAY_DIFFER):
         was, now = getattr(then, name), getattr(spec.source, name)
         if was != now:
-            problem = f"was {was!r} in run {run_id}, and by it rows or columns are others than"
-            way_out = "its own: set it back, or predict all anew with --replace-output"
+            problem = f"was {was!r} in run {run_id}, so rows or columns would differ:"
+            way_out = "set it back, or predict everything again with --replace-output"
             raise InvalidSpec.at(f"source.{name}", now, f"{problem} {way_out}")
 
 
@@ -183,8 +184,8 @@ def refuse_other_sink(spec: BatchInferenceSpec, header: dict[str, Any]) -> None:
     for name in ("kind", *sorted(now.keys() - SINK_MAY_DIFFER - {"kind"})):
         was = then.get(name, type(spec.sink).model_fields[name].default)
         if was != now[name]:
-            problem = f"was {was!r} in run {header['run_id']}, in whose output the rows are to be:"
-            way_out = "set it back, or predict all anew with --replace-output"
+            problem = f"was {was!r} in run {header['run_id']}, whose output gets the rows:"
+            way_out = "set it back, or predict everything again with --replace-output"
             raise InvalidSpec.at(f"sink.{name}", now[name], f"{problem} {way_out}")
 
 

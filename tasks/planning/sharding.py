@@ -33,12 +33,12 @@ from tasks.spec import BatchInferenceSpec
 logger = logging.getLogger(__name__)
 
 KEPT = (
-    "the columns of the inputs are others than when this run was planned, which goes on with those "
-    "that it had: %s. With --restart it is planned anew, and nothing that it has predicted is kept"
+    "the inputs have other columns than when this run was planned, and it continues with those of "
+    "the plan: %s. --restart plans it again and discards what it has predicted"
 )
 NONE_KEPT = (
-    "the columns of the inputs are others than when this run was planned, which has done no row "
-    "and is planned anew: %s"
+    "the inputs have other columns than when this run was planned; it has done no row, and is "
+    "planned again with the new ones: %s"
 )
 
 

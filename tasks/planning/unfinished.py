@@ -125,8 +125,8 @@ class UnfinishedRuns(AtOutput):
         if holder := holder_of(self.storage, run):
             known = holder.flow_runs[:1]
             error = OutputHeld(
-                f"{self.output.path} is held by run {run.run_id}, at work in {holder}"
-                f"{f' for flow run {known[0]}' if known else ''}; wait for it, or stop it first"
+                f"{self.output.path} is held by run {run.run_id}, at work in "
+                f"{holder}{f' for flow run {known[0]}' if known else ''}; wait for it or stop it"
             )
             error.flow_runs = holder.flow_runs
             error.is_over = lambda: holder_of(self.storage, run) is None

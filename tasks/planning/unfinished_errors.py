@@ -4,15 +4,15 @@ from tasks.counted import counted
 from tasks.errors import UnfinishedRun
 from tasks.protocol.layout import OutputFolder, RunFolder
 
-UNTOLD = "nothing that can be told, as where its plan is gone or another release has begun it"
-LEFT_TO_A_BACKFILL = "is given up, and its inputs are left to a backfill --from that time"
+UNTOLD = "unknown, for example because its plan is gone or another release started it"
+LEFT_TO_A_BACKFILL = "is given up, and only a backfill --from that time predicts its inputs"
 
 
 def of_another_time(output: OutputFolder, run: RunFolder, time: str) -> UnfinishedRun:
     """The error for an unfinished run of the same spec, of another scheduled time."""
     error = UnfinishedRun(
-        f"{output.path} has the unfinished run {run.run_id} of the scheduled time {time}, whose "
-        f"inputs are others: finish it first, with --scheduled-time {time}. With --restart it "
+        f"{output.path} has the unfinished run {run.run_id} of the scheduled time {time}, which "
+        f"has other inputs: finish it first, with --scheduled-time {time}. With --restart it "
         f"{LEFT_TO_A_BACKFILL}"
     )
     error.scheduled_time = time
@@ -41,14 +41,14 @@ def of_another_spec(
     at = f" of the scheduled time {time}" if time else ""
     done = f", with {counted(rows, 'row')} done" if rows else ""
     ways = (
-        f"Finish it with --scheduled-time {time}, as it was or, where it has done no row, as it is "
-        f"now; with --restart it {LEFT_TO_A_BACKFILL}"
+        f"Finish it with --scheduled-time {time} and its own spec (or, if it has done no row, "
+        f"this one); with --restart it {LEFT_TO_A_BACKFILL}"
         if time
-        else "Go back to what it was to finish it, or use --restart to give it up (nothing "
-        "published is lost)"
+        else "Undo the change to finish it, or use --restart to give it up (nothing published is "
+        "lost)"
     )
     if of_several:
-        ways = f"If a backfill of several times has begun it, call that again. {ways}"
+        ways = f"If a backfill of several times started it, run that backfill again. {ways}"
     return UnfinishedRun(
         f"{output.path} has the unfinished run {run.run_id}{at} of another spec{done}; what "
         f"differs: {'; '.join(differs) or UNTOLD}. {ways}"

@@ -59,12 +59,13 @@ def hint_of(columns: Iterable[pa.Field]) -> str:
     if not found:
         return ""
     told = "; ".join(
-        f"{each.column!r} is read as text, as {each.value!r} is among its numbers ({each.place})"
+        f"{each.column!r} is read as text, because {each.value!r} is among its numbers "
+        f"({each.place})"
         for each in found
     )
     first = found[0]
     return (
-        f"{told}: give it a type, as in source.types: {{{first.column}: float64}}, which sets "
-        f"such rows aside, or name the word in source.null_values: ['', {first.value!r}], which "
+        f"{told}: give it a type, such as source.types: {{{first.column}: float64}}, which sets "
+        f"such rows aside, or list the word in source.null_values: ['', {first.value!r}], which "
         "makes it an empty value"
     )

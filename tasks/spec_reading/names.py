@@ -11,13 +11,13 @@ from tasks.spec import BatchInferenceSpec
 
 Part = type[BaseModel]
 
-SCHEDULES = "; schedules belong to the deployment: see deployments/README.md"
+SCHEDULES = "; set schedules in the deployment: see deployments/README.md"
 ELSEWHERE = {
     "schedule": SCHEDULES,
     "schedules": SCHEDULES,
     "cron": SCHEDULES,
-    "stages.infer": "; the model's stage is set by resources",
-    "stages.model": "; the model's stage is set by resources",
+    "stages.infer": "; set the model's stage in resources",
+    "stages.model": "; set the model's stage in resources",
 }
 """What people look for where it is not, and where it is."""
 

@@ -24,17 +24,21 @@ READ_AS: dict[type, str] = {
 }
 """What YAML takes words for that stand in no quotes."""
 PATTERNS = {
-    r"^[A-Za-z0-9][A-Za-z0-9._-]*$": "it may hold letters (A to Z, a to z) and digits, and after "
-    "the first character . _ - too",
+    r"^[A-Za-z0-9][A-Za-z0-9._-]*$": "it may contain A to Z, a to z, 0 to 9 and, "
+    "after the first character, . _ -",
     r"^[,;|\t~^]$": "it must be one of , ; | ~ ^ or a tab",
-    r"^[^{}]+$": "it may hold no braces, for nothing is filled in there",
-    r"^https?://[^/\s]+": "it must be a URL, as in https://ray.example.com:8265",
-    r"^[^.]+(\.[^.]+)+$": "it must be namespace and name, as in analytics.predictions",
-    ONE_CHARACTER: "it must be one character, as in ; or |",
+    r"^[^{}]+$": "it may not contain braces, since nothing is filled in there",
+    r"^https?://[^/\s]+": "it must be a URL, such as https://ray.example.com:8265",
+    r"^[^.]+(\.[^.]+)+$": "it must be namespace.name, such as analytics.predictions",
+    ONE_CHARACTER: "it must be one character, such as ; or |",
     NEW_COLUMN: "names that begin with __ are reserved",
 }
 """Regular expressions of fields in words."""
-WHOLE, NUMBER, TRUTH = "a whole number is wanted", "a number is wanted", "true or false is wanted"
+WHOLE, NUMBER, TRUTH = (
+    "it must be a whole number",
+    "it must be a number",
+    "it must be true or false",
+)
 IN_WORDS = {
     "int_parsing": WHOLE,
     "int_type": WHOLE,
@@ -123,5 +127,5 @@ def text_wanted(parts: list[str], value: Any, written: Written) -> str | None:
         kind = "a field, for its braces"
     if kind is None:
         return None
-    way_out = f"put it into quotes, as in {written.in_quotes(parts, value)}"
-    return f"text is wanted, and YAML reads this as {kind}: {way_out}"
+    way_out = f"put it in quotes: {written.in_quotes(parts, value)}"
+    return f"it must be text, but YAML reads this as {kind}: {way_out}"

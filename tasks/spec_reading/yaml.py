@@ -10,7 +10,7 @@ ERRORS = (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError)
 """PyYAML passes on what Python says of dates, numbers and truth values that are none."""
 NO_FILE = 'in "<unicode string>", line'
 """What PyYAML says of a text's place, as if it knew no file."""
-QUOTES = "\n(text that begins with { or [, or has a colon before a blank, stands in quotes)"
+QUOTES = "\n(text that begins with { or [, or has a colon before a space, must be in quotes)"
 MERGE = "tag:yaml.org,2002:merge"
 """What PyYAML takes the key `<<` for; of several, all are merged."""
 
@@ -51,7 +51,7 @@ def parse_yaml(text: str) -> Any:
         found = yaml.load(text, Loader)
         count = values_in(found, {})
     except RecursionError as error:
-        raise ValueError("is nested too deep, or within itself") from error
+        raise ValueError("is nested too deeply, or contains itself") from error
     except KeyTwice as error:
         raise ValueError(str(error)) from error
     except ERRORS as error:
@@ -59,7 +59,7 @@ def parse_yaml(text: str) -> Any:
         said = str(error).replace(NO_FILE, "in line")
         raise ValueError(f"is not YAML: {said}{hint}") from error
     if count > MOST_VALUES:
-        raise ValueError(f"says {count:,} values; at most {MOST_VALUES:,} are read")
+        raise ValueError(f"has {count:,} values; at most {MOST_VALUES:,} are read")
     return found
 
 

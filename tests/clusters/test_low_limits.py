@@ -22,9 +22,9 @@ from tests.flows.conftest import spec_of
 @pytest.mark.parametrize(
     ("limited", "said"),
     [
-        (RLIMIT_NPROC, "`ulimit -u` leaves 100, and a Ray of the job's own needs 256"),
-        (RLIMIT_NOFILE, "`ulimit -n` leaves 100, and a Ray of the job's own needs 128"),
-        (None, "pids.max of the control group leaves 90, and a Ray"),
+        (RLIMIT_NPROC, "`ulimit -u` leaves 100, but starting Ray for this job needs at least 256"),
+        (RLIMIT_NOFILE, "`ulimit -n` leaves 100, but starting Ray for this job needs at least 128"),
+        (None, "pids.max of the control group leaves 90, but starting Ray"),
     ],
 )
 def test_it_is_refused_as_it_is_about_to_start(

@@ -48,7 +48,9 @@ def test_rows_set_aside_again_are_without_their_history(
 def test_a_report_goes_without_them(damaged: State, caplog: pytest.LogCaptureFixture) -> None:
     manifest = Path(f"{damaged.spec.sink.path}.state/manifests/{damaged.run.name}.json")
     manifest.unlink()  # as where the process was killed that had published
-    assert "its report was written: it is now" in str(report_late(make_plan(damaged.spec)))
+    assert "before writing its report: it is written now" in str(
+        report_late(make_plan(damaged.spec))
+    )
     assert "the report goes without rows set aside" in caplog.text
     told = json.loads(manifest.read_bytes())
     assert (told["rows"]["rejected"], told["stages"]["infer"]["rejected"]) == (2, 2)

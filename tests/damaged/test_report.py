@@ -24,7 +24,7 @@ def test_a_report_goes_without_them(
             file.unlink()
         else:
             file.write_bytes(b"\xff" * len(file.read_bytes()))
-    assert "its report was written: it is now" in str(report_late(make_plan(state.spec)))
+    assert "before writing its report: it is written now" in str(report_late(make_plan(state.spec)))
     assert "the report goes without sample predictions" in caplog.text
     assert "the report goes without the accuracy" in caplog.text
     assert "Sample predictions" not in (state.run / "report.md").read_text()

@@ -104,16 +104,19 @@ def test_a_search_takes_the_scheduled_time(
 
 
 WRONG = {
-    "no time": (("run", "SPEC", "--scheduled-time", "today"), "--scheduled-time: 'today' is no"),
-    "no range": (("backfill", "SPEC"), "say which with --from (start) and --to (end)"),
+    "no time": (
+        ("run", "SPEC", "--scheduled-time", "today"),
+        "--scheduled-time: 'today' is not a time",
+    ),
+    "no range": (("backfill", "SPEC"), "give the range with --from (start) and --to (end)"),
     "half a range": (("backfill", "SPEC", "--from", "2026-01-01"), "--from (start): "),
     "an empty range": (
         ("backfill", "SPEC", "--set", "source.path=in", "--set", "sink.path=out", "--from", ""),
-        "--from: '' is no time",
+        "--from: '' is not a time",
     ),
     "no step": (
         ("backfill", "SPEC", "--from", "2026-01-01", "--to", "2026-01-02", "--every", "day"),
-        "--every: 'day' is no step of time",
+        "--every: 'day' is not a step of time",
     ),
     "no timezone": (
         ("check", "SPEC", "--set", "scheduled.timezone=Berlin"),

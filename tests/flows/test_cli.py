@@ -75,7 +75,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"errors": {"max_rejected_fraction": 3}},
         "errors.max_rejected_fraction: 3 is not allowed",
     ),
-    "no fields": ({"source": "numbers"}, "source: 'numbers' is not allowed: it must hold fields"),
+    "no fields": ({"source": "numbers"}, "source: 'numbers' is not allowed: it must have fields"),
     "no list": ({"steps": {"kind": "select"}}, "is not allowed: it must be a list"),
     "a dashboard": (
         {"cluster": {"kind": "local", "address": "http://127.0.0.1:8265"}},
@@ -259,7 +259,7 @@ def test_an_output_on_no_storage_that_there_is_is_one_message(
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("a: [", "is not YAML"), ("just text", "must hold fields"), (None, "cannot be read")],
+    [("a: [", "is not YAML"), ("just text", "must contain fields"), (None, "cannot be read")],
 )
 def test_files_that_are_no_spec(
     tmp_path: Path,
@@ -341,9 +341,7 @@ def test_an_output_counts_from_no_folder_that_is_deleted(
     monkeypatch.chdir(here)
     here.rmdir()
     assert call(monkeypatch, "run", str(write_spec(numbers.parent)), "--output", "out") == 2
-    assert (
-        "'out' counts from where you are, and that folder has been del" in capsys.readouterr().err
-    )
+    assert "'out' is relative, but the current folder was del" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("verb", ["run", "search"])

@@ -93,10 +93,13 @@ def test_a_day_is_compared_with_the_output_of_another_day(
     pq.write_table(pa.table({"id": range(1, 80, 2)}), folder / "others/odd.parquet")
     with pytest.raises(GateFailed, match=r"drift of predicted_label .*against version 1 of"):
         batch_inference(day("3", "others"))
-    for column, problem in (("label", "no run with a drift gate of label"), ("id", "gate of id")):
+    for column, problem in (
+        ("label", "no published run with a drift gate on label"),
+        ("id", "gate on id"),
+    ):
         with pytest.raises(InvalidSpec, match=rf"gates.0.baseline: '{folder}/1' .*{problem}"):
             batch_inference(day("4", column=column))
-    with pytest.raises(InvalidSpec, match=r"gates.0.baseline: .*/none' has published no run"):
+    with pytest.raises(InvalidSpec, match=r"gates.0.baseline: .*/none' has no published run"):
         batch_inference(day("4", baseline=str(folder / "none")))
 
 
@@ -108,7 +111,7 @@ def test_the_output_that_all_days_are_compared_with_is_made_by_the_spec_they_hav
     sink = {"kind": "jsonl", "path": f"{folder}/day-{{scheduled:%-d}}"}
     spec = classify_spec(folder, gates=gates, sink=sink)
     day = partial(datetime, 2026, 1, tzinfo=UTC)
-    with pytest.raises(InvalidSpec, match=r"gates.0.baseline: .*has published no run"):
+    with pytest.raises(InvalidSpec, match=r"gates.0.baseline: .*has no published run"):
         batch_inference(spec, scheduled_time=day(2))
     (first,) = batch_inference(spec, scheduled_time=day(1))["gates"]
     assert (first["value"], first["passed"]) == (None, True)

@@ -223,7 +223,7 @@ def test_a_backfill_in_place_of_the_last_finishes_an_unfinished_night_or_says_ho
     spec = in_place_of_the_last(daily_spec(folder, out="out"))
     with monkeypatch.context() as outage:
         fail_at(FIRST, spec, outage)
-    said = "whose inputs are others: finish it first, with --scheduled-time 2026-01-01T02:00:00"
+    said = "which has other inputs: finish it first, with --scheduled-time 2026-01-01T02:00:00"
     with pytest.raises(UnfinishedRun, match=said):
         backfill(spec, FIRST, SECOND)
     if is_attended:
@@ -285,7 +285,7 @@ def test_a_night_that_comes_after_a_later_one_does_not_take_its_place(
     for late in (spec, as_it_was):
         caplog.clear()
         assert not batch_inference(late, scheduled_time=FIRST)["published"]
-        assert "the scheduled time 2026-01-02T02:00:00+00:00, which is later" in caplog.text
+        assert "a later scheduled time, 2026-01-02T02:00:00+00:00" in caplog.text
     assert ids_in(spec, folder / "out") == ids_of(2)
     batch_inference(spec, scheduled_time=FIRST, replace_output=True)
     assert ids_in(spec, folder / "out") == ids_of(1), "on somebody's word it does"
@@ -303,7 +303,7 @@ def test_a_new_version_of_one_night_takes_no_other_nights_rows_along(folder: Pat
     spec = daily_spec(folder, out="out")
     for night in (FIRST, SECOND):
         batch_inference(spec, scheduled_time=night)
-    with pytest.raises(InvalidSpec, match=r"1 published input at other times.*in/2026-01-01/a"):
+    with pytest.raises(InvalidSpec, match=r"1 published input of other times.*in/2026-01-01/a"):
         batch_inference(spec, scheduled_time=SECOND, replace_output=True)
     assert ids_in(spec, folder / "out") == [*ids_of(1), *ids_of(2)]
     last = in_place_of_the_last(spec)

@@ -192,7 +192,7 @@ def test_a_word_that_makes_text_of_numbers_is_told(numbers: Path) -> None:
     picky = {"kind": "python", "class": "predictors:Picky", "init": {"refuses": []}}
     (said,) = preview(spec_of(numbers, source=source, model=picky))["would_be_held_back"]
     assert "3 of 3 rows set aside" in said
-    assert "'x' is read as text, as 'unknown' is among its numbers" in said
+    assert "'x' is read as text, because 'unknown' is among its numbers" in said
     file = numbers.parent / "line.joblib"
     joblib.dump(LinearRegression().fit([[1.0, 1.0]], [1.0]), file)
     line = {"kind": "sklearn", "path": str(file), "columns": ["x", "id"], "trust_pickle": True}

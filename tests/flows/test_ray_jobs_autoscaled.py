@@ -58,7 +58,7 @@ def test_a_node_that_no_one_has_yet_is_waited_for(numbers: Path, autoscaled: Job
             errors={"max_rejected_fraction": 0.5},
         )
 
-    assert "1 node, 0 GPUs; num_gpus: auto takes none" in check_cluster(spec_with("auto"))
+    assert "1 node, 0 GPUs; num_gpus: auto uses none" in check_cluster(spec_with("auto"))
     spec = spec_with(1)
     report = batch_inference(spec)
     assert report["attempts"] == 1

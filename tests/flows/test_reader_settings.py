@@ -72,7 +72,10 @@ def test_what_is_said_of_files_to_come_leaves_the_published_as_they_are(
     assert batch_inference(mended)["inputs_skipped"] == 1
     note = "source.null_values was its default in version 1"
     assert caplog.text.count(note) == 1
-    assert "stays as it was read; --replace-output reads all of it again" in caplog.text
+    assert (
+        "published rows stay as they were read; --replace-output reads all of them again"
+        in caplog.text
+    )
     assert [row["id"] for row in published(mended)] == [1, 2, 3]
     assert told(backfill(mended)) == ["up to date, 2 inputs skipped"]
     assert caplog.text.count(note) == 1, "told once, and not every night"

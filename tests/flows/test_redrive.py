@@ -317,7 +317,9 @@ def test_rows_of_a_run_of_which_something_is_gone_cannot_be_redriven(
     batch_inference(spec)
     for each in Path(f"{spec.sink.path}.state/runs").glob(lost):
         each.unlink() if each.is_file() else shutil.rmtree(each)
-    with pytest.raises(InvalidSpec, match=r"a run that has done the rows are gone .* every input"):
+    with pytest.raises(
+        InvalidSpec, match=r"the run that set the rows aside are gone .* every input"
+    ):
         redrive(picky(numbers))
 
 
@@ -345,7 +347,7 @@ def test_what_a_redrive_brings_in_lies_there_as_all_else_does(
     spec = picky(numbers, *BAD)
     batch_inference(spec)
     other = {"kind": "parquet", "path": spec.sink.path, field: given}
-    with pytest.raises(InvalidSpec, match=rf"sink\.{field}: .* set it back, or predict all anew"):
+    with pytest.raises(InvalidSpec, match=rf"sink\.{field}: .* set it back, or predict everything"):
         redrive(picky(numbers, sink=other))
     kept = {"kind": "parquet", "path": spec.sink.path, "rows_per_file": 100, "compression": "none"}
     assert redrive(picky(numbers, sink=kept))["rows"]["written"] == len(BAD)

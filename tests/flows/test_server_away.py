@@ -103,7 +103,7 @@ def test_a_server_that_is_back_in_time_is_told_that_the_run_is_done(
     monkeypatch.setattr(SyncPrefectClient, "hello", hello)
     state: Any = batch_inference(spec_of(numbers), return_state=True)
     assert (state.name, len(asked)) == ("Completed", 3)
-    assert "is away (ConnectError); it is tried again for 600 s at most" in caplog.text
+    assert "is away (ConnectError); retrying for at most 600 s" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -194,7 +194,7 @@ def test_what_was_read_elsewhere_stays(
     spec = spec_over(tmp_path, numbers, storage_options=options)
     assert (run(spec), ids(spec)) == (9, [n for n in range(30) if n != 20])
     assert is_done(spec)
-    assert "10..19: they have no rows any more, but were read by another source.path" in caplog.text
+    assert "10..19: they have no rows now, but were read with another source.path" in caplog.text
     numbers.execute("DELETE FROM numbers WHERE id > 20")
     with pytest.raises(InvalidSpec, match=r"source\.range_size was 10 in version 2 .* now 5"):
         run(spec_over(tmp_path, numbers, storage_options=options, range_size=5))

@@ -261,7 +261,7 @@ def test_a_redrive_has_nothing_to_tell_of_an_equal_config(numbers: Path) -> None
     batch_inference(with_code(numbers, PICKY, errors=loose))
     other = with_code(numbers, f"{PICKY}# the same\n", errors=loose)
     options = RunOptions(redrive=True)
-    assert "predicted by another config" in make_plan(other, options, save=False).notes[0]
+    assert "predicted with another config" in make_plan(other, options, save=False).notes[0]
     verify(other, accept=True)
     assert make_plan(other, options, save=False).notes == []
 

@@ -132,7 +132,9 @@ def test_an_unfinished_run_goes_on_whichever_release_has_begun_it(
     if release == "this":
         assert make_plan(moved).run_key == begun.run_key
     else:  # it says of itself where its model lies
-        assert make_plan(moved).notes[0].startswith(f"run {begun.run.run_id}, which another spec")
+        assert (
+            make_plan(moved).notes[0].startswith(f"run {begun.run.run_id}, started by another spec")
+        )
 
 
 class OldStep(Step):

@@ -126,7 +126,7 @@ def spec(folder: Path, *steps: dict[str, Any], **changes: Any) -> BatchInference
 def test_a_column_with_a_name_of_ours_is_refused(folder: Path, name: str) -> None:
     rows = pa.table({name: [1, 2], "__index_level_0__": [0, 1], "x": [1.0, 2.0]})
     pq.write_table(rows, folder / "in/a.parquet")
-    message = rf"^source\.columns: '{name}' is a column of the source, .* reserved: name the others"
+    message = rf"^source\.columns: '{name}' is a column of the source, .* reserved: list the other"
     with pytest.raises(InvalidSpec, match=message):
         make_plan(spec(folder))
     source = {"kind": "parquet", "path": str(folder / "in"), "columns": ["x"]}
@@ -165,7 +165,7 @@ WRONG: dict[str, tuple[list[dict[str, Any]], str]] = {
     ),
     "a name that is taken": (
         [{"kind": "rename", "columns": {"x": "id"}}],
-        r"steps\.0: 'id' would be the name of two columns after rename",
+        r"steps\.0: 'id' would name two columns after rename",
     ),
 }
 
@@ -260,8 +260,9 @@ def test_where_numbers_are_wanted_the_word_that_makes_text_of_them_is_told(
     source: dict[str, Any] = {"kind": "csv", "path": str(folder / "csv")}
     parts = {"model": {"kind": "xgboost", "path": str(folder / "m.ubj")}}
     message = (
-        r"string.*\. 'x' is read as text, as 'unknown' is among its numbers \(.*/a\.csv, row 0\): "
-        r"give it a type, as in source\.types: \{x: float64\}, .*null_values: \['', 'unknown'\]"
+        r"string.*\. 'x' is read as text, because 'unknown' is among its numbers "
+        r"\(.*/a\.csv, row 0\): give it a type, such as source\.types: "
+        r"\{x: float64\}, .*null_values: \['', 'unknown'\]"
     )
     with pytest.raises(InvalidSpec, match=message):
         make_plan(spec(folder, *steps, source=source, **parts), save=False)

@@ -91,7 +91,9 @@ def test_columns_that_are_not_published_are_refused_by_the_plan(
     kind: str, model: dict[str, Any], tmp_path: Path
 ) -> None:
     steps = [{"kind": "rename", "columns": {"gone": "new"}}]
-    with pytest.raises(SchemaMismatch, match=r"have columns \['new'\] that what is published has"):
+    with pytest.raises(
+        SchemaMismatch, match=r"have columns \['new'\], which the published rows do not have"
+    ):
         refuse(tmp_path, kind, {"gone": "2.5"}, steps=steps, model=model)
 
 
@@ -117,7 +119,7 @@ WITHOUT_GONE = {"csv": "x,zip,at\n1,5,\n", "jsonl": '{"x": 1, "zip": "5", "at": 
 def test_columns_that_are_published_and_not_there_are_named_by_the_plan(
     kind: str, changes: dict[str, Any], ways_out: str, tmp_path: Path
 ) -> None:
-    message = rf"have no columns \['gone'\], which what is published has: {ways_out}"
+    message = rf"do not have the columns \['gone'\] of the published rows: {ways_out}"
     source = {"types": {"zip": "string"}, **changes.get("source", {})}
     with pytest.raises(SchemaMismatch, match=message) if ways_out else nullcontext():
         refuse_of(tmp_path, kind, WITHOUT_GONE[kind], **{**changes, "source": source})

@@ -22,8 +22,8 @@ def test_inputs_that_were_moved_are_told_of(
     caplog.clear()
     make_plan(classify_spec(tmp_path, **later), save=False)
     (told,) = caplog.messages
-    assert told.startswith(f"4 inputs to do as if never published, the first {tmp_path}/later/0.p")
-    assert f"as {tmp_path}/in/0.parquet: rows of inputs that were moved come twice" in told
+    assert told.startswith(f"4 inputs, the first {tmp_path}/later/0.parquet, look new but were")
+    assert f"such as {tmp_path}/in/0.parquet: after a move, the output gets their rows" in told
     assert "--replace-output" in told
 
 
@@ -68,7 +68,7 @@ def test_inputs_that_nothing_tells_the_versions_of_are_told_of(
         caplog.clear()
         assert make_plan(spec, save=False).nothing_to_do
         (told,) = caplog.messages
-        assert told.startswith("4 inputs taken for what is published already, the first of them ")
+        assert told.startswith("4 inputs taken as already published, the first of them ")
         assert "--replace-output" in told
         few, elsewhere = RunOptions(limit=12), {"kind": "parquet", "path": str(tmp_path / "few")}
         trial = classify_spec(tmp_path, source=source, sink=elsewhere)

@@ -41,7 +41,9 @@ def test_rows_that_no_ledger_knows_are_refused(tmp_path: Path, how: str) -> None
         link = tmp_path / "link"
         link.symlink_to(out)
         spec = classify_spec(tmp_path, sink={"kind": "parquet", "path": str(link)})
-    with pytest.raises(InvalidSpec, match=r"sink\.path.* has .*/part-00001-00000\.parquet, which"):
+    with pytest.raises(
+        InvalidSpec, match=r"sink\.path.* has .*/part-00001-00000\.parquet, but no run"
+    ):
         make_plan(spec)
     assert sorted(file.stat().st_mtime_ns for file in out.iterdir()) == before
 
@@ -83,7 +85,9 @@ def test_files_of_others_are_let_be(tmp_path: Path) -> None:
         (theirs.parent / hidden).parent.mkdir(exist_ok=True)
         (theirs.parent / hidden).touch()
     (said,) = make_plan(spec, save=False).notes
-    assert f"has 1 .parquet file of others, {theirs} the first: whoever reads the folder" in said
+    assert (
+        f"has 1 .parquet file that this output did not write, the first {theirs}: whoever" in said
+    )
     run_spec(spec)
     assert theirs.exists()
     assert make_plan(spec).notes == []
@@ -110,7 +114,9 @@ def test_an_output_that_was_removed_without_its_state_is_refused(tmp_path: Path,
     spec = classify_spec(tmp_path, sink={"kind": kind, "path": str(tmp_path / "out")})
     run_spec(spec)
     shutil.rmtree(spec.sink.path)
-    with pytest.raises(InvalidSpec, match=r"was removed, and .*/out\.state was not, .*1 file of"):
+    with pytest.raises(
+        InvalidSpec, match=r"was removed, but .*/out\.state is still there .*1 file of"
+    ):
         make_plan(spec)
     with pytest.raises(InvalidSpec, match=r"was removed"):  # else a backfill says that all is done
         look_at(Portion(spec, ()), check_spec(spec))
@@ -132,7 +138,7 @@ def test_who_takes_published_files_away_is_told_that_they_are_not_made_again(
     assert not make_plan(spec).notes, "what ages away file by file is nobody's mistake"
     first.unlink()
     assert (Path(spec.sink.path) / "_SUCCESS").exists()
-    told = f"what is published, 2 files of rows, lies in {spec.sink.path} no more, and is not made"
+    told = f"the published rows, 2 files, are no longer in {spec.sink.path} and are not made"
     planned = make_plan(spec)
     assert planned.nothing_to_do
     assert told in "".join(planned.notes)
@@ -197,7 +203,9 @@ def test_an_output_within_another_one_does_not_count_as_its_rows(tmp_path: Path)
     assert make_plan(within, save=False).notes == []
     publish(outer)
     (said,) = make_plan(within, save=False).notes
-    assert said.startswith(f"sink.path: {within.sink.path} lies in {outer.sink.path}, which is an")
+    assert said.startswith(
+        f"sink.path: {within.sink.path} is inside {outer.sink.path}, which is an"
+    )
     for number in (1, 2):
         assert publish(within) == number
         pq.write_table(pa.table({"x": [1.0]}), tmp_path / f"in/{number}.parquet")

@@ -20,7 +20,7 @@ def test_a_spec_of_another_machine_needs_no_folder_where_no_code_is_the_users(
     """A deployment has the folder of whoever made it."""
     spec = spec_of(tmp_path, environment={"working_dir": "/home/who/deployed/it"})
     with pytest.raises(
-        InvalidSpec, match=r"^environment\.working_dir: .* of a deployment it is where"
+        InvalidSpec, match=r"^environment\.working_dir: .* for a deployment to where"
     ):
         check_code(spec)
     model = XGBoostModel(path="model.json", columns=["x"])
@@ -35,7 +35,9 @@ def test_ray_begins_in_no_folder_that_is_deleted(
     here.mkdir()
     monkeypatch.chdir(here)
     here.rmdir()
-    with pytest.raises(InvalidSpec, match="Ray begins where you are, and that folder has been"):
+    with pytest.raises(
+        InvalidSpec, match="Ray starts where you are, but the current folder was deleted"
+    ):
         check_cluster(spec_of(tmp_path, cluster={"kind": "local"}))
     check_cluster(spec_of(tmp_path))  # inline
 

@@ -67,7 +67,7 @@ def test_columns_of_mended_inputs_that_are_others_than_planned_are_told(
     first.write_text("id,age,city\n1,29,Oslo\n")
     mended = planned(plan)
     (told,) = caplog.messages
-    assert "with those that it had: age was string and is int64; city was not there" in told
+    assert "with those of the plan: age was string and is int64; city was not there" in told
     assert "--restart" in told
     assert mended.pins["reader"] == plan.pins["reader"]
     assert planned(mended) == mended

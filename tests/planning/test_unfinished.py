@@ -105,7 +105,7 @@ def test_a_run_of_a_release_that_made_other_keys_is_not_said_to_have_no_plan(
             "tasks.planning.call.digest", lambda parts: digest([*parts, "an earlier release"])
         )
         run_attempt(make_plan(classify_spec(tmp_path)))
-    told = r"with 200 rows done; what differs: nothing that can be told, .* or another release has"
+    told = r"with 200 rows done; what differs: unknown, .* or another release started"
     with pytest.raises(UnfinishedRun, match=told):
         make_plan(classify_spec(tmp_path))
 
@@ -244,7 +244,7 @@ def test_a_run_that_has_done_nothing_is_in_no_other_specs_way(tmp_path: Path) ->
     assert not Path(begun.run.abandoned).exists(), "who only looks changes nothing"
     planned = make_plan(mended)
     assert planned.run == looked_at.run != begun.run
-    said = f"run {begun.run.run_id}, which another spec or other code began, has done no row"
+    said = f"run {begun.run.run_id}, started by another spec or other code, has done no row"
     assert said in planned.notes[0]
     assert Path(begun.run.abandoned).exists()
     assert Path(job.stopped_file).exists(), "its job, should it live"

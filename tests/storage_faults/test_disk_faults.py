@@ -92,7 +92,7 @@ def test_an_output_that_cannot_be_written_to_is_told_before_anything_starts(
 ) -> None:
     sink = spec.sink.model_copy(update={"path": "/sys/out"})  # nobody may write there, root neither
     with pytest.raises(
-        Unreachable, match=r"sink\.path: '/sys/out' cannot be written to: make room"
+        Unreachable, match=r"sink\.path: '/sys/out' cannot be written to: free some space"
     ):
         make_plan(spec.model_copy(update={"sink": sink}))
 
