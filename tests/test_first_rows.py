@@ -38,7 +38,7 @@ def test_a_word_that_makes_a_column_of_numbers_text_is_told(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("kind", "name", "data", "said"),
     [
-        ("parquet", "a.parquet", b"no such thing", "DamagedParquet: the Parquet file is damaged"),
+        ("parquet", "a.parquet", b"no such thing", "DamagedParquet: the file is damaged"),
         ("jsonl", "a.jsonl", b"\x97\n", "BadLine: the line is not UTF-8"),
     ],
 )

@@ -191,7 +191,7 @@ def test_a_catalog_spells_out_no_secret(catalog: dict[str, str]) -> None:
     for part in ({"source": {"kind": "iceberg"}}, {"sink": {"kind": "iceberg"}}):
         ((section, fields),) = part.items()
         given = {**RAW, section: {**fields, "path": "/a.b", "catalog": catalog}}
-        with pytest.raises(InvalidSpec, match="holds a secret") as raised:
+        with pytest.raises(InvalidSpec, match="contains a secret") as raised:
             parse_spec(given)
         assert "abc" not in str(raised.value)
 
@@ -265,7 +265,7 @@ def test_a_message_is_short_whatever_was_given(given: Any) -> None:
         ("model.labels={}", "^model.labels: {} is not allowed: it must be a list"),
         (
             "source={kind: sql, path: 'sqlite:////x.db', key: id}",
-            "^source: name either table or query",
+            "^source: set either table or query",
         ),
     ],
 )

@@ -77,7 +77,7 @@ def test_one_place_is_set_and_not_all_that_share_an_anchor(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("init", "problem"),
     [
-        ({"labels": {0: "cat"}}, "0 names a value and is no text: put it into quotes"),
+        ({"labels": {0: "cat"}}, "the key 0 is not text: put it in quotes"),
         ({"days": [date(2026, 1, 31)]}, "2026-01-31 is of type date: write it as text, in quotes"),
     ],
 )
@@ -156,14 +156,14 @@ def test_an_override_that_fits_nowhere_does_not_show_its_secret() -> None:
 
 MISTAKES = {
     "out/{schedule:%Y-%m-%d}": r"has {schedule:%Y-%m-%d}, .* did you mean {scheduled:%Y-%m-%d}\?",
-    "out/{ds}": r"has {ds}, which nothing fills in: did you mean {scheduled:",
+    "out/{ds}": r"has {ds}, which is not filled in: did you mean {scheduled:",
     "/out/day={date}/x": "has {date}, which nothing",
     "out/{{ds}}/{scheduled:%Y}": "has {ds}, which nothing",
-    "out/{{ ds }}": r"has {{ ds }}, which nothing fills in: did you mean {scheduled:%Y-%m-%d}\?",
+    "out/{{ ds }}": r"has {{ ds }}, which is not filled in: did you mean {scheduled:%Y-%m-%d}\?",
     "out/{{ds}}": "has {{ds}}, which nothing",
     "out/{{ execution_date }}/x": "has {{ execution_date }}, which nothing",
     "out/{{ macros.ds_add(ds, -1) }}": r"has {{ macros.ds_add\(ds, -1\) }}, which nothing",
-    "out/${DAY}": r"has \${DAY}, which nothing fills in: write its value, or {scheduled",
+    "out/${DAY}": r"has \${DAY}, which is not filled in: write its value, or {scheduled",
     "out/$DAY": r"has \$DAY, which nothing",
     "s3:/bucket/x": r"^sink\.path: 's3:/bucket/x' .*did you mean s3://bucket/x\?",
     "arn:aws:s3:::bucket/x": r"^sink\.path: 'arn:aws.* is an ARN, .*did you mean s3://bucket/x\?",
@@ -184,7 +184,7 @@ def test_an_output_that_can_only_be_a_mistake(path: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("$HOME/kept", r"has \$HOME, which nothing fills in"),
+        ("$HOME/kept", r"has \$HOME, which is not filled in"),
         ("s3:/bucket/kept", r"did you mean s3://bucket/kept\?"),
     ],
 )
@@ -225,7 +225,7 @@ def test_an_output_of_an_odd_name_is_one(path: str) -> None:
 )
 def test_an_input_that_is_not_there_may_be_a_mistake(path: str, hint: str, tmp_path: Path) -> None:
     given = raw(source={"kind": "parquet", "path": path})
-    with pytest.raises(InputNotFound, match=f"is not there; mend .*succeed{hint}") as caught:
+    with pytest.raises(InputNotFound, match=f"does not exist; correct .*succeed{hint}") as caught:
         check_source(complete_spec(given, [], tmp_path).source)
     assert bool(hint) == (" it " in str(caught.value))
 
@@ -438,8 +438,11 @@ def test_what_ray_itself_takes_for_an_address_is_one(address: str) -> None:
         ("http://ray:port", "give host and port"),
         ("http://:8265", "give host and port"),
         ("http://[::1", "give host and port"),
-        ("http://ray:8265/#/overview", "give the dashboard's URL without what a browser adds"),
-        ("http://ray:8265/?a=1", "give the dashboard's URL without what a browser adds"),
+        (
+            "http://ray:8265/#/overview",
+            "give the dashboard's URL without the part that a browser adds",
+        ),
+        ("http://ray:8265/?a=1", "give the dashboard's URL without the part that a browser adds"),
     ],
 )
 def test_a_dashboards_url_leads_to_a_host(address: str, words: str) -> None:

@@ -154,7 +154,7 @@ def open_sound(data: bytes) -> Any:
         raise ValueError("the file is not sound that can be read") from error
     if not container.streams.audio:
         container.close()
-        raise ValueError("the file holds no sound")
+        raise ValueError("the file contains no sound")
     if container.streams.audio[0].codec_context is None:
         container.close()
         raise ValueError("the sound is in a format that FFmpeg does not know")
@@ -221,7 +221,7 @@ def not_too_many(pieces: Iterator[Samples], sampling_rate: int) -> Iterator[Samp
         if size > MAX_DECODED_BYTES:
             seconds = MAX_DECODED_BYTES / piece.itemsize / sampling_rate
             longest = f"{seconds:,.0f} s, the longest that is decoded at {sampling_rate:,} Hz"
-            raise ValueError(f"the sound is longer than {longest}: cut it into pieces first")
+            raise ValueError(f"the sound is longer than {longest}: split it first")
         yield piece
 
 

@@ -31,9 +31,11 @@ def dashboard_url(address: str | None) -> str | None:
     except ValueError:
         has_host = False
     if not has_host:
-        raise ValueError("give host and port, as in https://ray.example.com:8265")
+        raise ValueError("give host and port, such as https://ray.example.com:8265")
     if parts.query or parts.fragment:
-        raise ValueError("give the dashboard's URL without what a browser adds after ? or #")
+        raise ValueError(
+            "give the dashboard's URL without the part that a browser adds after ? or #"
+        )
     return address
 
 
@@ -66,12 +68,12 @@ class LocalCluster(FormModel):
     def _is_rays_own(cls, address: str | None) -> str | None:
         if address and address.startswith(("http://", "https://")):
             raise ValueError(
-                "a dashboard's URL is for cluster.kind ray_jobs: set that, or give Ray's own host "
-                "and port, as in 127.0.0.1:6379"
+                "a dashboard's URL needs cluster.kind ray_jobs: set that, or give Ray's own host "
+                "and port, such as 127.0.0.1:6379"
             )
         is_one = address is None or address in RAYS_WORDS or HOST_AND_PORT.fullmatch(address)
         if not is_one:
-            raise ValueError("give host and port, as in 127.0.0.1:6379, or leave it out")
+            raise ValueError("give host and port, such as 127.0.0.1:6379, or leave it out")
         return address
 
 
@@ -110,7 +112,7 @@ class RayJobsCluster(FormModel):
     @model_validator(mode="after")
     def _one_way_in(self) -> Self:
         if (self.address is None) == (self.block is None):
-            raise ValueError("name either address or block")
+            raise ValueError("set either address or block")
         return self
 
 
@@ -161,7 +163,7 @@ class KubeRayCluster(FormModel):
         try:
             address.format(name="name", namespace="namespace")
         except (KeyError, IndexError, ValueError) as error:
-            raise ValueError("only {name} and {namespace} are filled in") from error
+            raise ValueError("only {name} and {namespace} can be used") from error
         return address
 
 

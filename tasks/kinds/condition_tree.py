@@ -10,7 +10,7 @@ IN_BACKTICKS = re.compile(
     r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?P<name>[^`]+)`""",
 )
 """What stands in backticks outside of texts: a column's name."""
-BACKTICKS = "a column whose name is no plain word stands in backticks, as in `first name` == 'Ada'"
+BACKTICKS = "put a column name that is not a plain word in backticks, such as `first name` == 'Ada'"
 NO_EXPRESSION = "does not parse"
 CONTRARY: dict[type[ast.cmpop], ast.cmpop] = {ast.In: ast.NotIn(), ast.NotIn: ast.In()}
 

@@ -61,7 +61,7 @@ def parse(text: str, schema: pa.Schema | None = None) -> tuple[pc.Expression, se
     """
     found, named = build_over(tree_of(text), schema)
     if not isinstance(found, pc.Expression) or not named:
-        raise ValueError(f"must name at least one column; {BACKTICKS}")
+        raise ValueError(f"must use at least one column; {BACKTICKS}")
     return found, named
 
 
@@ -169,7 +169,7 @@ def build_comparison(node: ast.Compare, columns: Columns) -> Any:
     [op], [right] = node.ops, node.comparators
     if isinstance(op, (ast.Is, ast.IsNot)):
         if not is_none(right):
-            raise ValueError(f"{ast.unparse(node)!r}: only None stands after is")
+            raise ValueError(f"{ast.unparse(node)!r}: after is, only None is allowed")
         left = build(node.left, columns)
         return left.is_null() if isinstance(op, ast.Is) else left.is_valid()
     if isinstance(op, (ast.In, ast.NotIn)):
@@ -221,8 +221,8 @@ def refuse_day_elsewhere(sides: list[ast.expr], kinds: set[pa.DataType]) -> None
             case ast.Call(func=ast.Name(id="date")) if zones:
                 day, zone = time_of(side).isoformat(), min(zones)
                 raise ValueError(
-                    f"{ast.unparse(side)!r} would be that day in UTC, and the column's times are "
-                    f"of {zone}: write timestamp('{day}T00:00+00:00') with the offset there"
+                    f"{ast.unparse(side)!r} would be that day in UTC, but the column's times are "
+                    f"in {zone}: write timestamp('{day}T00:00+00:00') with that zone's offset"
                 )
 
 
@@ -230,7 +230,7 @@ def build_membership(node: ast.Compare, columns: Columns) -> Any:
     """`in` and `not in`."""
     [op], [right] = node.ops, node.comparators
     if not isinstance(right, (ast.Tuple, ast.List)) or not right.elts:
-        raise ValueError(f"{ast.unparse(node)!r}: a list of values stands after in")
+        raise ValueError(f"{ast.unparse(node)!r}: in must be followed by a list of values")
     kinds = types_in(node, columns)
     left = build_side(node.left, columns, kinds)
     kind = columns.types.get(node.left.id) if isinstance(node.left, ast.Name) else None
@@ -253,7 +253,7 @@ def time_of(node: ast.Call) -> date:
     match node:
         case ast.Call(func=ast.Name(id=name), args=[ast.Constant(value=str(text))], keywords=[]):
             return TIMES[name](text)
-    raise ValueError(f"{ast.unparse(node)!r} is not written as in date('2026-01-31')")
+    raise ValueError(f"{ast.unparse(node)!r} must be written like date('2026-01-31')")
 
 
 def is_none(node: ast.expr) -> bool:
@@ -269,4 +269,4 @@ def literal(node: ast.expr) -> Any:
         value = ()
     if isinstance(value, (bool, int, float, str)):
         return value
-    raise ValueError(f"{ast.unparse(node)!r} is no plain value")
+    raise ValueError(f"{ast.unparse(node)!r} is not a plain value")

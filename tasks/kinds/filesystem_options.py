@@ -33,7 +33,7 @@ def refuse_words(options: dict[str, Any]) -> dict[str, Any]:
         if name in SWITCHES and (meant := meant_by(value)) is not None:
             right = str(meant).lower()
             raise ValueError(
-                f"{name} is {value!r}, a text, and every text counts as true: write {name}: "
+                f"{name} is the text {value!r}, and any text counts as true: write {name}: "
                 f"{right}, without quotes"
             )
     return options

@@ -145,9 +145,9 @@ def in_8_bits(grey: npt.NDArray[Any], says_16_bits: bool) -> Pixels:
     if not says_16_bits and (low < 0 or high > white or is_guess):
         kind = "whole numbers" if is_whole else "floats"
         raise BadImage(
-            f"its pixels are {kind} of 32 bits from {low:g} to {high:g}, and nobody can tell which "
-            "of them is black and which white: store them in 8 bits, or read the files as `binary` "
-            "and decode them in a step of your own"
+            f"its pixels are {kind} of 32 bits from {low:g} to {high:g}, so black and white are "
+            "unknown: store them in 8 bits, or read the files as `binary` and decode them in "
+            "your own step"
         )
     return (grey // 257 if is_whole else grey).astype(np.uint8)
 

@@ -28,18 +28,18 @@ def is_as_written(path: str) -> bool:
 def mistake_in(path: str) -> str | None:
     """What is wrong with a path, and what may be meant; None where nothing is."""
     if found := VARIABLE.search(path):
-        return f"has {found[0]}, which nothing fills in: write its value, or {TIME} for a time"
+        return f"has {found[0]}, which is not filled in: write its value, or {TIME} for a time"
     # Written twice beside a time, braces are a name's: the job is given the name.
     named = path.replace("{{", "{").replace("}}", "}") if "{scheduled" in path else path
     if found := BRACES.search(named) or TEMPLATE.search(named):
-        return f"has {found[0]}, which nothing fills in: did you mean {TIME}?"
+        return f"has {found[0]}, which is not filled in: did you mean {TIME}?"
     if found := ONE_SLASH.match(path):
         return f"is neither a path nor a URL: did you mean {found[1]}://{path[found.end() :]}?"
     if found := ARN.match(path):
         place = path[found.end() :] if found[1] else path
-        return f"is an ARN, and neither a path nor a URL: did you mean s3://{place}?"
+        return f"is an ARN, not a path or a URL: did you mean s3://{place}?"
     if found := HOME.match(os.path.expanduser(path)):
-        return f"begins with {found[0]}, and there is no such user here: write the whole path"
+        return f"begins with {found[0]}, but there is no such user here: write the absolute path"
     if path != path.strip():
-        return f"begins or ends with a blank: did you mean {path.strip()!r}?"
+        return f"begins or ends with a space: did you mean {path.strip()!r}?"
     return None

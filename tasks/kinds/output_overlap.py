@@ -52,10 +52,8 @@ def refuse_own(source: Source, sink: Sink, storage: FsspecStorage, inputs: Stats
 
 def among_inputs(sink: Sink, url: str) -> InvalidSpec:
     """What to tell of an output that a path of the source leads to."""
-    problem = (
-        f"lies in source.path {url!r}, and the next run would take its files for inputs: name "
-    )
-    problem += "a folder elsewhere, or leave it and its .state out by source.exclude"
+    problem = f"is inside source.path {url!r}, so the next run would read its files as inputs: use "
+    problem += "another folder, or leave it and its .state out with source.exclude"
     return InvalidSpec.at("sink.path", sink.path, problem)
 
 
@@ -112,9 +110,13 @@ def refuse_own_table(source: Source, sink: Sink) -> None:
         other, table = open_storage(source.paths[0], source.storage_options)
         is_one = are_one(other, storage) and f"{output}/".startswith(f"{table.rstrip('/')}/")
     if is_one:
-        problem = f"is source.path {source.path!r} or lies in it: the next run would take its rows "
-        problem += "for inputs, or a vacuum its files for orphans: name a place elsewhere, or say "
-        raise InvalidSpec.at("sink.path", sink.path, f"{problem}by source.filter which are read")
+        problem = f"is source.path {source.path!r} or inside it: the next run would read its rows "
+        problem += (
+            "as inputs, or a vacuum delete its files as orphans: use another place, or choose "
+        )
+        raise InvalidSpec.at(
+            "sink.path", sink.path, f"{problem}the rows to read with source.filter"
+        )
 
 
 def names_written(sink: Sink, output: OutputFolder) -> list[str]:

@@ -41,7 +41,7 @@ def type_of(text: str) -> pa.DataType:
     while depth < MAX_DEPTH and (found := LIST.fullmatch(name)):
         name, depth = found[1], depth + 1
     if name not in SCALARS:
-        raise ValueError(f"{text!r} is none of {', '.join(SCALARS)}, nor list<...> of one")
+        raise ValueError(f"{text!r} is not one of {', '.join(SCALARS)}, or list<...> of one")
     kind = SCALARS[name]
     for _ in range(depth):
         kind = pa.list_(kind)

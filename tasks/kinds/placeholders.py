@@ -100,8 +100,8 @@ def check_placeholders(path: str) -> str:
             named |= {each[-1] for each in DIRECTIVE.findall(token["format"])}
         elif len(token[0]) == 1:
             raise ValueError(
-                f"in {path!r} a brace belongs to no {{scheduled:%Y-%m-%d}}: write that, or the "
-                "brace twice where it is part of the name"
+                f"{path!r} has a brace outside {{scheduled:%Y-%m-%d}}: write that, or double the "
+                "brace if it is part of the name"
             )
     refuse_other_year(named)
     return path
@@ -119,12 +119,12 @@ def refuse_other_year(named: set[str]) -> None:
         ValueError: says which year to write.
     """
     if "V" in named and not named & {*"GmbBj"} and named & {*"Yy"}:
-        way_out = "the week %V may be the next year's or the last one's: write %G for its year"
+        way_out = "the week %V may belong to the next or the last year: write %G for its year"
     elif "G" in named and not named & {*"VUW"}:
-        way_out = "%G is the year of a week %V: write %Y for a date's"
+        way_out = "%G is the year of a week %V: write %Y for a date"
     else:
         return
-    raise ValueError(f"it stands for another time, too, around New Year: {way_out}")
+    raise ValueError(f"around New Year it can mean another time too: {way_out}")
 
 
 def check_format(text: str) -> None:
@@ -135,7 +135,11 @@ def check_format(text: str) -> None:
     """
     left = DIRECTIVE.sub("", text)
     if "%" in left or not DIRECTIVE.search(text):
-        problem = f"{left[left.index('%') :][:2]!r} is unknown" if "%" in left else "names no time"
+        problem = (
+            f"{left[left.index('%') :][:2]!r} is unknown"
+            if "%" in left
+            else "has no part of a time"
+        )
         raise ValueError(
             f"{{scheduled:{text}}} cannot be filled in, {problem}: use strftime's %Y %m %d %H %M "
             "%j %V and the like"

@@ -22,7 +22,7 @@ from tasks.protocol.storage import FsspecStorage, open_storage
 Opener = Callable[[str], tuple[FsspecStorage, str]]
 LAST_PART = re.compile(r"/[^/]*$")
 BUCKET = re.compile(r"(s3a?|gs|abfss?|az)://[^/]+")
-NOWHERE = "which is not there, as where a disk is not mounted"
+NOWHERE = "which does not exist (is a disk not mounted?)"
 WHOLE_BUCKET = re.compile(r"(s3a?|gc?s|abfss?|az|oss|oci|tos)://[^/]+/*")
 GOOGLES, AZURES = ("gcsfs", "google"), ("adlfs", "azure")
 PACKAGES = {"gs": GOOGLES, "abfs": AZURES, "abfss": AZURES, "az": AZURES}
@@ -95,8 +95,10 @@ def refuse_whole_bucket(url: str) -> None:
         InvalidSpec: it would be in a bucket of its own.
     """
     if WHOLE_BUCKET.fullmatch(url):
-        problem = "is a whole bucket, and its state would be another one: name a folder in it, as "
-        raise InvalidSpec.at("sink.path", url, f"{problem}in {url.rstrip('/')}/predictions")
+        problem = (
+            "is a whole bucket, and its state would be another bucket: use a folder in it, such as "
+        )
+        raise InvalidSpec.at("sink.path", url, f"{problem}{url.rstrip('/')}/predictions")
 
 
 def refuse_no_bucket(field: str, opener: Opener, url: str) -> None:
@@ -112,7 +114,7 @@ def refuse_no_bucket(field: str, opener: Opener, url: str) -> None:
     try:
         storage.filesystem.info(name)
     except FileNotFoundError as error:
-        problem = f"lies in the bucket {name!r}, which is not there: create it, or name another"
+        problem = f"is in the bucket {name!r}, which does not exist: create it, or use another"
         raise InvalidSpec.at(field, url, problem) from error
     except Exception:  # who may write to a bucket may still not be told of it
         return
@@ -132,17 +134,17 @@ def refuse_unwritable(field: str, opener: Opener, url: str) -> None:
         folder for folder in (path, *map(str, Path(path).parents)) if os.path.lexists(folder)
     )
     if ".." in path.removeprefix(there).split("/"):  # a write would make what it leads up from
-        problem = "leads up again from a folder that is not there: write what is meant, without .."
+        problem = "goes up from a folder that does not exist: write the path without .."
         raise InvalidSpec.at(field, url, problem)
     if not os.path.isdir(there):
         what = "a file" if os.path.exists(there) else f"a link to {os.readlink(there)}, {NOWHERE}"
-        problem = f"is {what}" if there == path else f"cannot be made, {there!r} is {what}"
-        raise InvalidSpec.at(field, url, f"{problem}; name a folder, which need not be there yet")
+        problem = f"is {what}" if there == path else f"cannot be created, since {there!r} is {what}"
+        raise InvalidSpec.at(field, url, f"{problem}; give a folder, which need not exist yet")
     if not os.access(there, os.W_OK | os.X_OK):
-        problem = f"this user may not write to {there!r}; grant it"
+        problem = f"this user may not write to {there!r}; allow it"
         if os.statvfs(there).f_flag & os.ST_RDONLY:
-            problem = f"the disk of {there!r} takes no writes; mount it for them"
-        problem = f"cannot be written to: {problem}, or name another folder"
+            problem = f"the disk of {there!r} is read-only; mount it writable"
+        problem = f"cannot be written to: {problem}, or use another folder"
         raise Unreachable(f"{field}: {url!r} {problem}")
 
 
@@ -178,9 +180,9 @@ def is_there(section: str, opener: Opener, url: str, of: str | None = None) -> b
         if isinstance(error, TypeError) and "unexpected keyword argument" in str(error):
             problem = f"is not for the storage of {url!r}: {first_line(error)}"
             raise InvalidSpec(f"{section}.storage_options: one {problem}") from error
-        way_out = "see that this user may read it"
+        way_out = "allow this user to read it"
         if not is_local:
-            way_out = f"see {section}.storage_options, the credentials in the environment, and "
+            way_out = f"check {section}.storage_options, the credentials in the environment, and "
             way_out += "the network"
         said = f"cannot be reached: {first_line(error)}; {way_out}"
         raise Unreachable(f"{field}: {url!r} {said}") from error

@@ -32,8 +32,8 @@ from tasks.kinds.user_signatures import (
 from tasks.protocol.batch import RESERVED, ROW
 
 A_BATCH = (
-    "the code gets a batch of rows, each column of which holds the values of all of them; what was "
-    "written for one row, as Ray's map calls it, goes over them in a loop"
+    "the code gets a batch of rows, with each column holding the values of all of them; code for "
+    "a single row, such as for Ray's map, must loop over them"
 )
 
 
@@ -46,7 +46,7 @@ def as_in_json(given: Any) -> Any:
     if isinstance(given, dict):
         for name, each in given.items():
             if not isinstance(name, str):
-                raise ValueError(f"{name!r} names a value and is no text: put it into quotes")
+                raise ValueError(f"the key {name!r} is not text: put it in quotes")
             as_in_json(each)
     elif isinstance(given, list):
         for each in given:
@@ -103,7 +103,7 @@ def check_reference(field: str, reference: str) -> Definition | None:
         raise InvalidSpec.at(field, reference, f"is not there: {file.name} defines {sorted(names)}")
     refuse_bare_part(field, reference, file, tree)
     if is_remote(tree, name):
-        problem = "is under @ray.remote: take that off, for replicas and workers are Ray's already"
+        problem = "has @ray.remote: remove it, since replicas and workers already run in Ray"
         raise InvalidSpec.at(field, reference, problem)
     return None if inner else definition_in(tree, name)
 
@@ -118,9 +118,9 @@ def refuse_bare_part(field: str, reference: str, file: Path, tree: ast.Module) -
     for node in tree.body:  # in a `try` it may have another way
         if isinstance(node, ast.ImportFrom) and node.level > around:
             problem = (
-                f"is a part of a package, for it says {ast.unparse(node)!r} in line {node.lineno}: "
-                "have environment.working_dir name the folder that holds the package, and name "
-                f"that here too, as in {file.parent.name}.{reference}"
+                f"is part of a package, because it has {ast.unparse(node)!r} in line "
+                f"{node.lineno}: set environment.working_dir to the folder that contains the "
+                f"package, and write the package here too: {file.parent.name}.{reference}"
             )
             raise InvalidSpec.at(field, reference, problem)
 
@@ -152,7 +152,7 @@ def made(field: str, reference: str, init: Mapping[str, Any]) -> Callable[[Any],
     """
     found = user_modules.load(field, reference)
     if not callable(found):
-        problem = f"is {type(found).__name__}; a class is wanted, or a function that takes a batch"
+        problem = f"is {type(found).__name__}; it must be a class, or a function that takes a batch"
         raise InvalidSpec.at(field, reference, problem)
     signature, is_class = signature_of(found), inspect.isclass(found)
     refuse_other_arguments(field, reference, signature, init, is_class=is_class)
@@ -163,8 +163,8 @@ def made(field: str, reference: str, init: Mapping[str, Any]) -> Callable[[Any],
     except FileNotFoundError as error:
         if error.filename is not None and not Path(os.fsdecode(error.filename)).is_absolute():
             error.strerror = (
-                f"{error.strerror} in {Path.cwd()}, from where relative paths count here: write a "
-                "whole one"
+                f"{error.strerror} in {Path.cwd()}, where relative paths start here: write an "
+                "absolute path"
             )
         raise
     name = type(instance).__name__
@@ -174,7 +174,7 @@ def made(field: str, reference: str, init: Mapping[str, Any]) -> Callable[[Any],
         problem = (
             f"makes an object of type {name}, which cannot be called with a batch alone: {wrong}"
         )
-        raise InvalidSpec.at(field, reference, f"{problem}; give __init__ the rest")
+        raise InvalidSpec.at(field, reference, f"{problem}; pass the rest to __init__")
     return instance
 
 

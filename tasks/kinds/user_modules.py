@@ -33,20 +33,21 @@ def source_file(field: str, reference: str) -> Path:
     """
     module, _, name = reference.partition(":")
     if not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
-        raise InvalidSpec.at(field, reference, f'must read "module:name"{meant(reference)}')
+        raise InvalidSpec.at(field, reference, f'must be "module:name"{meant(reference)}')
     if module == "__main__":
-        problem = "is of a script or notebook, which no other process can import: put it into a "
-        raise InvalidSpec.at(field, reference, problem + "module of its own")
+        problem = "is in a script or notebook, which no other process can import: put it in its "
+        raise InvalidSpec.at(field, reference, problem + "own module")
     refuse_namesake(field, reference, module)
     spec = module_spec(field, reference)
     if spec is None or spec.origin is None:
         problem = (
-            f"names no module {module!r} on the Python path; environment.working_dir is added to it"
-            f"{meant(reference) or did_you_mean(module, modules_first())}"
+            f"needs the module {module!r}, which is not on the Python path "
+            "(environment.working_dir is added to "
+            f"it){meant(reference) or did_you_mean(module, modules_first())}"
         )
         raise InvalidSpec.at(field, reference, problem)
     if not spec.has_location:
-        raise InvalidSpec.at(field, reference, "is a part of Python itself, and no code of yours")
+        raise InvalidSpec.at(field, reference, "is part of Python itself, not your code")
     return Path(spec.origin)
 
 
@@ -78,7 +79,7 @@ def module_spec(field: str, reference: str) -> ModuleSpec | None:
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
             return None
-        problem = f"lies in a package that cannot be imported: {type(error).__name__}: {error}"
+        problem = f"is in a package that cannot be imported: {type(error).__name__}: {error}"
         raise InvalidSpec.at(field, reference, problem) from error
 
 
@@ -118,9 +119,9 @@ def refuse_namesake(
         if held and found and found.origin and not is_same_file(held, found.origin):
             is_its_own = module == reference.partition(":")[0]
             problem = (
-                f"{'' if is_its_own else f'imports {name}, which '}lies in {found.origin}, and "
-                f"this process has imported {held} under that name: give the module another name, "
-                "or start another process"
+                f"{'' if is_its_own else f'imports {name}, which '}is in {found.origin}, but this "
+                f"process has imported {held} under that name: rename the module, or start "
+                "another process"
             )
             raise InvalidSpec.at(field, reference, problem)
         if found is None or found.submodule_search_locations is None:
@@ -146,8 +147,8 @@ def load(field: str, reference: str) -> Any:
     then = IMPORTED[module] = seen if is_new else IMPORTED.get(module) or seen
     if then != seen:
         problem = (
-            "has changed since this process imported it, and would run as it was: start another "
-            "process, or a notebook's kernel anew"
+            "has changed since this process imported it, and the old code would run: start "
+            "another process, or restart the notebook's kernel"
         )
         raise InvalidSpec.at(field, reference, problem)
     try:

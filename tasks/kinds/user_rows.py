@@ -38,11 +38,13 @@ def from_user(batch: Any, untouched: Mapping[str, pa.ChunkedArray] | None = None
         refuse_reordered([] if ROW in batch else [batch.index])
         return from_frame(batch, untouched)
     if not isinstance(batch, Mapping):
-        problem = "a dict of columns or a frame is wanted, with a value for each row"
+        problem = "it must return a dict of columns or a frame, with a value for each row"
         if isinstance(batch, Generator):
-            problem += "; return all of it at once in place of yield"
+            problem += "; return everything at once instead of using yield"
         if isinstance(batch, (Coroutine, AsyncGenerator)):
-            problem += "; name what is not async, and calls what is by asyncio.run"
+            problem += (
+                "; give a function that is not async and calls the async one with asyncio.run"
+            )
         if isinstance(batch, Coroutine):
             batch.close()  # else Python warns that nobody has waited for it
         raise UserCodeBroke(f"it returned {type(batch).__name__}: {problem}")
@@ -82,7 +84,7 @@ def refuse_reordered(indexes: Iterable[pd.Index]) -> None:
         found = index.to_numpy()
         if not np.array_equal(found, places) and np.array_equal(np.sort(found), places):
             raise UserCodeBroke(
-                "rows came back in another order, by the index of what came back: return it with "
+                "it returned rows in another order, according to their index: return them with "
                 ".sort_index(), or set with_row_ids and return __row"
             )
 
@@ -96,7 +98,7 @@ def refuse_ragged(arrays: Mapping[str, pa.Array | pa.ChunkedArray]) -> None:
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         raise UserCodeBroke(
-            f"columns of unequal length came back, {lengths}: return one value for each row in "
+            f"it returned columns of unequal length, {lengths}: return one value for each row in "
             "every column"
         )
 
@@ -108,13 +110,15 @@ def row_ids(returned: pa.Table) -> Ids:
         UserCodeBroke: there are two such columns, or one of something else than ids.
     """
     refuse_namesakes(returned.column_names)
-    wanted = "return the ids that were given in it, as they are"
+    wanted = "return its ids unchanged"
     try:
         ids = returned[ROW].cast(pa.int64())
     except pa.ArrowException as error:
-        raise UserCodeBroke(f"{ROW} came back with what is no id: {wanted} ({error})") from error
+        raise UserCodeBroke(
+            f"it returned {ROW} with values that are not ids: {wanted} ({error})"
+        ) from error
     if ids.null_count:
-        raise UserCodeBroke(f"{ROW} came back with missing values: {wanted}")
+        raise UserCodeBroke(f"it returned {ROW} with missing values: {wanted}")
     return ids.to_numpy()
 
 
@@ -158,9 +162,9 @@ def positions(given: Ids, returned: Ids) -> Ids | None:
     if (several & (counts != counts_back)).any():
         at = int(np.flatnonzero(several & (counts != counts_back))[0])
         raise UserCodeBroke(
-            f"the row {returned[at]} was given as {counts[at]} rows of one {ROW} and came back as "
-            f"{counts_back[at]}, so what belongs to which cannot be told: return as many, in "
-            "their order, or every input column that is kept"
+            f"it got the row {returned[at]} as {counts[at]} rows of one {ROW} and returned "
+            f"{counts_back[at]}, so it is unknown which belong together: return as many, in the "
+            "same order, or return every input column that is kept"
         )
     result: Ids = order[first + np.where(several, rank, 0)]
     return result
@@ -189,7 +193,7 @@ def refuse_unknown(ids: Ids) -> None:
     """
     if len(ids):
         unknown = distinct(ids)[:3].tolist()
-        raise UserCodeBroke(f"{ROW} came back with ids that were not given: {unknown}")
+        raise UserCodeBroke(f"it returned {ROW} with ids that it did not get: {unknown}")
 
 
 def spans(ordered: Ids, ids: Ids) -> tuple[Ids, Ids]:

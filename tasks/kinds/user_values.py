@@ -35,8 +35,8 @@ def column_from_user(name: object, values: Any) -> pa.Array:
         return in_own_memory(values)
     if isinstance(values, NO_COLUMN):
         raise UserCodeBroke(
-            f"column {name!r} came back as {type(values).__name__}: return one value for each row, "
-            "in the rows' order, as in a list"
+            f"it returned column {name!r} as {type(values).__name__}: return one value for each "
+            "row, in the rows' order, for example a list"
         )
     try:
         return with_room(array_from(values))
@@ -71,8 +71,8 @@ def reason(error: Exception) -> str:
     if not (found := OF_NO_TYPE.search(str(error))):
         return str(error)
     return (
-        f"it holds {found[1]}: return numbers, texts, bytes, dates, or lists, dicts or arrays of "
-        "them, as np.asarray(image) of a picture"
+        f"it contains {found[1]}: return numbers, texts, bytes, dates, or lists, dicts or arrays "
+        "of them, such as np.asarray(image) for an image"
     )
 
 
@@ -96,7 +96,7 @@ def array_from(values: Any) -> pa.Array:
         TypeError: there are none.
     """
     if values is None:
-        raise TypeError("None, where a value for each row is wanted")
+        raise TypeError("it is None instead of a value for each row")
     if isinstance(values, (pd.Index, pd.api.extensions.ExtensionArray)):
         values = pd.Series(values)
     if isinstance(values, pd.Series):
@@ -213,7 +213,7 @@ def array_of_arrays(items: list[np.ndarray | None]) -> pa.Array:
 def array_from_numpy(values: np.ndarray) -> pa.Array:
     """An array as a column: 2-D and more become lists of fixed size."""
     if values.ndim == 0:
-        raise ValueError("a single value, where one for each row is wanted")
+        raise ValueError("it is a single value instead of one for each row")
     if values.dtype == object and values.ndim > 1:
         return pa.array(values.tolist())
     if values.dtype == object:

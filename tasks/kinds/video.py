@@ -55,7 +55,7 @@ def sampled_frames(file: IO[bytes], every_seconds: float | None) -> Iterator[Fra
         return
     with container:
         if not container.streams.video:
-            yield CutOffVideo("the file holds no video")
+            yield CutOffVideo("the file contains no video")
         elif container.streams.video[0].codec_context is None:
             yield CutOffVideo("the video is in a format that FFmpeg does not know")
         else:

@@ -208,7 +208,7 @@ def test_a_block_that_was_saved_with_a_mistake_is_named(monkeypatch: pytest.Monk
         InvalidSpec, match=r"^cluster\.block: 'b' is to be mended: address: "
     ) as seen:
         load_ray_cluster("b")
-    assert "without what a browser adds" in str(seen.value)
+    assert "without the part that a browser adds" in str(seen.value)
     assert "hunter2" not in str(seen.value)
 
 

@@ -79,17 +79,17 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no list": ({"steps": {"kind": "select"}}, "is not allowed: it must be a list"),
     "a dashboard": (
         {"cluster": {"kind": "local", "address": "http://127.0.0.1:8265"}},
-        "a dashboard's URL is for cluster.kind ray_jobs",
+        "a dashboard's URL needs cluster.kind ray_jobs",
     ),
     "its own inputs": (
         {"sink": {"kind": "parquet", "path": "numbers/out"}},
-        "numbers/out' lies in source.path",
+        "numbers/out' is inside source.path",
     ),
     "no such path": ({"source": {"kind": "parquet", "path": "nowhere"}}, "source.path"),
     "empty folder": ({"source": {"kind": "images", "path": "numbers"}}, "holds no file ending in"),
     "no such module": (
         {"model": {"kind": "python", "class": "nowhere:Model"}},
-        "model.class: 'nowhere:Model' names no module 'nowhere'",
+        "model.class: 'nowhere:Model' needs the module 'nowhere', which is not",
     ),
     "no such class": (
         {"model": {"kind": "python", "class": "predictors:Treble"}},
@@ -198,8 +198,8 @@ def test_a_bucket_that_is_not_there_is_one_message(
     spec = str(write_spec(numbers.parent, sink=sink))
     searched = ["s3://nobodys/x", "--query", "[1]", "--spec", spec]
     assert call(monkeypatch, verb, *(searched if verb == "search" else [spec])) == 2
-    told = "InvalidSpec: sink.path: 's3://nobodys/x' lies in the bucket 'nobodys', which is not"
-    assert f"{told} there: create it, or name another" in capsys.readouterr().err
+    told = "InvalidSpec: sink.path: 's3://nobodys/x' is in the bucket 'nobodys', which does not"
+    assert f"{told} exist: create it, or use another" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("verb", ["status", "clean", "cancel"])

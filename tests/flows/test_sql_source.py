@@ -137,7 +137,7 @@ def test_rows_that_come_between_others_are_planned_anew(tmp_path: Path, numbers:
     while (result := attempt.look().result) is None:
         time.sleep(0.02)
     assert result["error"]["class"] == "InputChanged"
-    assert "rows came between" in result["error"]["message"]
+    assert "rows were inserted into the range" in result["error"]["message"]
     assert "source.exclude" in result["error"]["message"]
     assert (run(spec), ids(spec)) == (30, list(range(30)))
 
@@ -157,7 +157,7 @@ def test_an_emptied_table_empties_the_output_where_the_spec_allows_it(
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"table": "seen"}, "but seen is the name of no table"),
+        ({"table": "seen"}, "but seen is not a table"),
         ({"table": None, "query": "SELECT * FROM numbers"}, "but they are of a query"),
         ({"exclude": ["10..19"]}, None),
     ],

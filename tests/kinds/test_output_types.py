@@ -35,7 +35,7 @@ def spec_with(types: dict[str, str], kind: str = "parquet") -> BatchInferenceSpe
     "text", ["", "float", "list<>", "list<float64", "list", "[int64]", "date64"]
 )
 def test_a_text_that_names_none_is_refused(text: str) -> None:
-    with pytest.raises(InvalidSpec, match=r"sink.*types\.score.*is none of bool, .*nor list<"):
+    with pytest.raises(InvalidSpec, match=r"sink.*types\.score.*is not one of bool, .*or list<"):
         spec_with({"score": text})
 
 

@@ -38,15 +38,15 @@ def test_filled_in(path: str, filled: str) -> None:
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("{scheduled}", "a brace belongs to no"),
+        ("{scheduled}", "has a brace outside"),
         ("{scheduled:}", "names no time"),
         ("{scheduled:today}", "names no time"),
         ("{scheduled:%Q}", "'%Q' is unknown"),
         ("{scheduled:%Y%}", "'%' is unknown"),
-        ("{scheduled:%Y-%m-%d", "a brace belongs to no"),
-        ("{scheduled:%Y}/{name}", "the brace twice"),
-        ("{scheduled:{%Y}}", "a brace belongs to no"),
-        ("{scheduled_time:%Y}", "a brace belongs to no"),
+        ("{scheduled:%Y-%m-%d", "has a brace outside"),
+        ("{scheduled:%Y}/{name}", "double the brace"),
+        ("{scheduled:{%Y}}", "has a brace outside"),
+        ("{scheduled_time:%Y}", "has a brace outside"),
         # The Mondays 2029-01-01 and 2029-12-31 would both be 2029-W01.
         ("{scheduled:%Y-W%V}", "around New Year: .* write %G"),
         ("{scheduled:%Y}/week={scheduled:%V}", "around New Year: .* write %G"),

@@ -64,7 +64,7 @@ def test_files_folders_globs_and_odd_names_are_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ["nowhere", "nowhere/*.parquet"])
 def test_what_is_not_there_is_said_at_once(tmp_path: Path, path: str) -> None:
     with pytest.raises(
-        InputNotFound, match=r"source\.path: .*nowhere.* is not there; mend the path"
+        InputNotFound, match=r"source\.path: .*nowhere.* does not exist; correct the path"
     ):
         check_source(ParquetSource(path=str(tmp_path / path)))
     check_source(ParquetSource(path=str(tmp_path / path), on_empty="succeed"))
@@ -86,7 +86,7 @@ def test_a_link_to_a_disk_that_is_not_there_is_no_place_for_an_output(
 ) -> None:
     """Nothing could be moved there once the run was published."""
     (tmp_path / name).symlink_to(tmp_path / "mount/out")
-    with pytest.raises(InvalidSpec, match=r"is a link to .*/mount/out, which is not there, as wh"):
+    with pytest.raises(InvalidSpec, match=r"is a link to .*/mount/out, which does not exist"):
         check_sink(ParquetSink(path=str(tmp_path / "out")))
     (tmp_path / "mount/out").mkdir(parents=True)
     check_sink(ParquetSink(path=str(tmp_path / "out")))
@@ -201,7 +201,7 @@ def test_all_of_a_machines_files_are_no_folder_for_an_output(path: str) -> None:
 def test_an_output_does_not_lie_beside_a_folder_that_is_not_there(tmp_path: Path) -> None:
     """Else what is published would be found once a run had made that, and not before."""
     sink = ParquetSink(path=str(tmp_path / "x/../real/out"))
-    with pytest.raises(InvalidSpec, match=r"sink\.path: .*x/\.\./real/out' leads up again from"):
+    with pytest.raises(InvalidSpec, match=r"sink\.path: .*x/\.\./real/out' goes up from"):
         check_sink(sink)
     (tmp_path / "x").mkdir()
     check_sink(sink)
@@ -225,7 +225,9 @@ def test_a_folder_is_no_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_an_output_among_its_own_inputs(source: Source, output: str) -> None:
-    with pytest.raises(InvalidSpec, match=r"sink\.path: .* lies in source\.path .*source\.exclude"):
+    with pytest.raises(
+        InvalidSpec, match=r"sink\.path: .* is inside source\.path .*source\.exclude"
+    ):
         check_apart(source, ParquetSink(path=output))
 
 
@@ -249,7 +251,9 @@ def test_an_output_that_a_glob_leads_to(tmp_path: Path, glob: str, partition_by:
     (tmp_path / "in/a.parquet").touch()
     source = ParquetSource(path=str(tmp_path / glob))
     sink = ParquetSink(path=str(tmp_path / "out"), partition_by=partition_by)
-    with pytest.raises(InvalidSpec, match=r"sink\.path: .* lies in source\.path .*source\.exclude"):
+    with pytest.raises(
+        InvalidSpec, match=r"sink\.path: .* is inside source\.path .*source\.exclude"
+    ):
         check_apart(source, sink)
     apart = source.model_copy(update={"exclude": ["out/*", "out.state/*"]})
     check_apart(apart, sink)
@@ -263,14 +267,14 @@ def test_an_output_that_a_link_leads_to(tmp_path: Path) -> None:
     within = ParquetSink(path=str(tmp_path / "name/out"))
     by_name = ParquetSource(path=str(tmp_path / "name"))
     for each in (source, by_name):
-        with pytest.raises(InvalidSpec, match=r"lies in source\.path .*source\.exclude"):
+        with pytest.raises(InvalidSpec, match=r"is inside source\.path .*source\.exclude"):
             check_apart(each, within)
     check_apart(by_name.model_copy(update={"exclude": [f"{tmp_path}/name/out*"]}), within)
     (tmp_path / "out/part-00001-00000.parquet").touch()
     (tmp_path / "in/a.parquet").touch()
     refuse_own(source, sink, *list_inputs(source))
     (tmp_path / "in/out").symlink_to(tmp_path / "out")
-    with pytest.raises(InvalidSpec, match=r"lies in source\.path '.*/out/part-.*source\.exclude"):
+    with pytest.raises(InvalidSpec, match=r"is inside source\.path '.*/out/part-.*source\.exclude"):
         refuse_own(source, sink, *list_inputs(source))
     apart = source.model_copy(update={"exclude": ["out/*"]})
     refuse_own(apart, sink, *list_inputs(apart))
@@ -289,7 +293,9 @@ def test_an_output_that_a_glob_leads_to_through_a_link(tmp_path: Path, glob: str
         ParquetSource(path=f"{tmp_path}/d/{glob}"),
         ParquetSink(path=str(tmp_path / place)),
     )
-    with pytest.raises(InvalidSpec, match=r"sink\.path: .* lies in source\.path .*source\.exclude"):
+    with pytest.raises(
+        InvalidSpec, match=r"sink\.path: .* is inside source\.path .*source\.exclude"
+    ):
         check_apart(source, sink)
     check_apart(source.model_copy(update={"exclude": ["out/*", "out.state/*"]}), sink)
     check_apart(source, ParquetSink(path=str(tmp_path / "d/out")))
@@ -297,7 +303,7 @@ def test_an_output_that_a_glob_leads_to_through_a_link(tmp_path: Path, glob: str
 
 def test_an_output_among_inputs_that_are_read_by_other_options() -> None:
     source = ParquetSource(path="s3://bucket/in", storage_options={"anon": True})
-    with pytest.raises(InvalidSpec, match=r"lies in source\.path .*source\.exclude"):
+    with pytest.raises(InvalidSpec, match=r"is inside source\.path .*source\.exclude"):
         check_apart(source, ParquetSink(path="s3://bucket/in/out"))
     elsewhere = {"endpoint_url": "http://127.0.0.1:1"}
     check_apart(source, ParquetSink(path="s3://bucket/in/out", storage_options=elsewhere))
@@ -339,7 +345,7 @@ def test_an_output_apart_from_its_inputs(source: Source, output: str) -> None:
     ],
 )
 def test_a_table_that_is_read_from_is_not_published_to(source: Source, sink: Sink) -> None:
-    with pytest.raises(InvalidSpec, match=r"sink\.path: .* or lies in it: .*source\.filter"):
+    with pytest.raises(InvalidSpec, match=r"sink\.path: .* or inside it: .*source\.filter"):
         check_apart(source, sink)
 
 
@@ -374,13 +380,13 @@ def test_an_output_that_may_not_be_written_to(
     assert not [*own.iterdir()], "to look leaves nothing"
     # Of `own` itself it is the state beside it that has no place.
     for path in (tmp_path / "out", own):
-        with pytest.raises(Unreachable, match=r"sink\.path: .*may not write to .*grant it"):
+        with pytest.raises(Unreachable, match=r"sink\.path: .*may not write to .*allow it"):
             check_sink(ParquetSink(path=str(path)))
     kept = str(tmp_path / "kept")
     with pytest.raises(Unreachable, match=r"stages\.preprocess\.path: .*may not write"):
         check_sink(ParquetSink(path=str(own / "out")), kept)
     monkeypatch.setattr("os.statvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY))
-    with pytest.raises(Unreachable, match=r"the disk of .* takes no writes; mount it for them, or"):
+    with pytest.raises(Unreachable, match=r"the disk of .* is read-only; mount it writable, or"):
         check_sink(ParquetSink(path=kept))
 
 
@@ -391,7 +397,7 @@ def test_what_may_not_be_read_here_is_no_matter_of_networks(
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(LocalFileSystem, "info", refuse)
-    with pytest.raises(Unreachable, match=r"denied; see that this user may read it$"):
+    with pytest.raises(Unreachable, match=r"denied; allow this user to read it$"):
         check_source(ParquetSource(path=str(tmp_path)))
 
 

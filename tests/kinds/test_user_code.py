@@ -94,7 +94,7 @@ def test_the_precision_of_your_own_code_is_its_own() -> None:
     [
         ("Lazy", "Lazy, which cannot be called with a batch: give it"),
         ("nothing", "NoneType, which cannot be called with a batch: give it"),
-        ("Needy", "Needy, which cannot be called with a batch alone: .*'times'; give __init__ the"),
+        ("Needy", "Needy, which cannot be called with a batch alone: .*'times'; pass the rest to"),
     ],
 )
 def test_what_cannot_be_called_is_refused(name: str, kind: str) -> None:
@@ -120,7 +120,7 @@ def test_a_class_without_a_call_is_refused_unseen() -> None:
         ("twice", {"thrice": 3}, r"model.init: .* does not fit brought:twice: got an unexpected"),
         ("Adds", {"api_key": "k"}, r"model.init: \*\*\* does not fit brought:Adds: got an un"),
         ("scaled", {}, r"model.init: {} does not fit brought:scaled: missing a required argument"),
-        ("number", {}, r"model.class: 'brought:number' is int; a class is wanted, or a function"),
+        ("number", {}, r"model.class: 'brought:number' is int; it must be a class, or a function"),
     ],
 )
 def test_other_arguments_than_it_takes(name: str, init: dict[str, Any], message: str) -> None:
@@ -226,7 +226,9 @@ def test_code_that_was_changed_since_it_was_imported_is_not_run(tmp_path: Path) 
     assert user_modules.load("model.class", reference)(10) == 20
     (tmp_path / "brought.py").write_text(CODE.replace("times=2", "times=3"))
     assert user_modules.digest("model.class", reference) != before
-    with pytest.raises(InvalidSpec, match="changed since this process imported it, and would run"):
+    with pytest.raises(
+        InvalidSpec, match="changed since this process imported it, and the old code would run"
+    ):
         user_modules.load("model.class", reference)
 
 
@@ -304,7 +306,7 @@ def test_what_ray_alone_can_call_is_refused_by_its_source(
     (tmp_path / "rays_own.py").write_text(f"import ray\n\n{decorator}\n{what}\n")
     monkeypatch.syspath_prepend(tmp_path)
     name = what.split()[1].partition("(")[0].rstrip(":")
-    with pytest.raises(InvalidSpec, match=r"model.class: .* is under @ray.remote: take that off"):
+    with pytest.raises(InvalidSpec, match=r"model.class: .* has @ray.remote: remove it"):
         user_code.check_reference("model.class", f"rays_own:{name}")
 
 
@@ -474,7 +476,9 @@ def test_arrays_of_empty_arrays_keep_their_type() -> None:
 
 def test_nothing_for_the_only_row_is_no_value_of_it() -> None:
     rows = pa.table({ROW: pa.array([1], pa.int64()), "x": [1.5]})
-    with pytest.raises(TypeError, match="'made' has no Arrow type: None, where a value for each"):
+    with pytest.raises(
+        TypeError, match="'made' has no Arrow type: it is None instead of a value for each"
+    ):
         made_by(lambda batch: {"made": None}, rows)
 
 
@@ -585,12 +589,12 @@ def test_of_installed_packages_only_its_own_belongs_to_the_code(
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
-        (".brought:Adds", 'must read "module:name"'),
-        ("brought:Adds:", 'must read "module:name"'),
-        ("brought.Adds", 'must read "module:name"; did you mean brought:Adds\\?'),
-        ("./packed/code.py:f", 'must read "module:name"; did you mean packed.code:f\\?'),
-        ("brought.py:Adds", "names no module .*; did you mean brought:Adds\\?"),
-        ("helpd:f", "names no module 'helpd' .*; did you mean helped\\?"),
+        (".brought:Adds", 'must be "module:name"'),
+        ("brought:Adds:", 'must be "module:name"'),
+        ("brought.Adds", 'must be "module:name"; did you mean brought:Adds\\?'),
+        ("./packed/code.py:f", 'must be "module:name"; did you mean packed.code:f\\?'),
+        ("brought.py:Adds", "needs the module .*; did you mean brought:Adds\\?"),
+        ("helpd:f", "needs the module 'helpd' .*; did you mean helped\\?"),
         (
             "helped:f",
             "part of a package, .* 'from .absent import f' in line 1: .* as in .*.helped:f",
@@ -598,7 +602,7 @@ def test_of_installed_packages_only_its_own_belongs_to_the_code(
         ("__main__:Adds", "is of a script or notebook, which no other process can import: put it"),
         ("sys:exit", "is a part of Python itself"),
         ("broken.code:f", "lies in a package that cannot be imported: .*No module named 'absent'"),
-        ("packed.absent:f", "names no module 'packed.absent' on the Python path"),
+        ("packed.absent:f", "needs the module 'packed.absent' on the Python path"),
         ("nul:f", "does not parse: source code string cannot contain null bytes"),
     ],
 )
@@ -637,7 +641,7 @@ def test_a_relative_path_of_a_class_is_told_where_it_counts_from(tmp_path: Path)
         "class Opens:\n    def __init__(self, path):\n        open(path)\n"
         "    def __call__(self, batch):\n        return batch\n"
     )
-    hint = f" in {Path.cwd()}, from where relative paths count here: write a whole one"
+    hint = f" in {Path.cwd()}, where relative paths start here: write an absolute path"
     for path, told in (("weights/w.bin", hint), ("/nowhere/w.bin", "")):
         with pytest.raises(FileNotFoundError) as caught:
             user_code.made("model.class", "opens:Opens", {"path": path})

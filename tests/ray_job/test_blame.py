@@ -502,16 +502,16 @@ def test_ids_that_were_not_given_are_refused() -> None:
 @pytest.mark.parametrize(
     ("ids", "problem"),
     [
-        (["a", "b"], "no id"),
-        ([1.0, float("nan")], "no id"),
-        ([[1], [2]], "no id"),
+        (["a", "b"], "not ids"),
+        ([1.0, float("nan")], "not ids"),
+        ([[1], [2]], "not ids"),
         ([1, None], "missing values"),
         ([None, 9], "missing values"),
     ],
     ids=str,
 )
 def test_what_is_no_id_is_refused(ids: list[object], problem: str) -> None:
-    with pytest.raises(UserCodeBroke, match=f"__row came back with .*{problem}.*return the ids"):
+    with pytest.raises(UserCodeBroke, match=f"it returned __row with .*{problem}.*return its ids"):
         call_with_blame(lambda rows: pa.table({ROW: ids}), rows_of([1, 2]))
 
 

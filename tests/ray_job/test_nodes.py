@@ -227,7 +227,7 @@ def test_of_code_that_a_node_lacks_it_is_told_what_may_have_kept_it(
     """It lies here, in the folder that was sent, and Ray heeds its .gitignore."""
 
     def lacks(_: object) -> None:
-        raise InvalidSpec("model.class: 'mine:Model' names no module 'mine'")
+        raise InvalidSpec("model.class: 'mine:Model' needs the module 'mine', which is not")
 
     spec = job.spec
     if is_sent:
@@ -238,7 +238,7 @@ def test_of_code_that_a_node_lacks_it_is_told_what_may_have_kept_it(
     found = nodes.probe._function(job, nodes.own_digest(), "10.0.0.7")
     assert isinstance(found, InvalidSpec)
     told, _, why = str(found).partition("; ")
-    assert told == "node 10.0.0.7: model.class: 'mine:Model' names no module 'mine'"
+    assert told == "node 10.0.0.7: model.class: 'mine:Model' needs the module 'mine', which is not"
     assert ("nothing is sent here that a .gitignore" in why) is is_sent
 
 

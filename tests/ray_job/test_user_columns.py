@@ -280,7 +280,9 @@ def test_a_column_that_comes_back_as_it_was_need_not_be_kept() -> None:
 @pytest.mark.parametrize("how", ["frame", "series"])
 def test_rows_that_were_sorted_are_not_taken_for_others(how: str) -> None:
     """The index tells; without it each would get the prediction of another."""
-    with pytest.raises(UserCodeBroke, match=r"in another order, by the index .* \.sort_index\(\)"):
+    with pytest.raises(
+        UserCodeBroke, match=r"in another order, according to their index .* \.sort_index\(\)"
+    ):
         infer(Sorts, ROWS, how=how)
 
 
@@ -311,11 +313,11 @@ def test_what_is_no_table_is_the_codes_fault() -> None:
     for kind in ("list", "NoneType", "Series"):
         with pytest.raises(UserCodeBroke, match=f"it returned {kind}: a dict of columns"):
             infer(Returns, ROWS, kind=kind)
-    with pytest.raises(UserCodeBroke, match=r"it returned generator: .* in place of yield"):
+    with pytest.raises(UserCodeBroke, match=r"it returned generator: .* instead of using yield"):
         infer(Yields, ROWS)
     for how in ("once", "in parts"):
         with pytest.raises(
-            UserCodeBroke, match=r"it returned \w+: .*; name what is not async, and"
+            UserCodeBroke, match=r"it returned \w+: .*; give a function that is not async and"
         ):
             infer(Awaited, ROWS, how=how)
 
@@ -333,7 +335,7 @@ def test_a_model_that_returns_a_reserved_column_is_told() -> None:
 
 @pytest.mark.parametrize("ids", [["a", "b", "c"], [1.5, 2, 3], [None, 2, 9], [1, "b", 3]], ids=str)
 def test_what_is_no_id_is_the_codes_fault(ids: list[object]) -> None:
-    with pytest.raises(UserCodeBroke, match=r"return the ids|has no Arrow type"):
+    with pytest.raises(UserCodeBroke, match=r"return its ids|has no Arrow type"):
         infer(Ids, ROWS, with_row_ids=True, ids=ids)
 
 
@@ -385,7 +387,7 @@ def test_a_row_that_becomes_several_is_repeated() -> None:
 
 @pytest.mark.parametrize("at", [[0, 1], [0, 0, 1, 2], [0, 3]], ids=str)
 def test_children_that_cannot_be_told_apart_are_refused(at: list[int]) -> None:
-    with pytest.raises(UserCodeBroke, match="row 1 was given as 3 rows of one __row and came back"):
+    with pytest.raises(UserCodeBroke, match="got the row 1 as 3 rows of one __row and returned"):
         infer(Picked, family(), with_row_ids=True, at=at, names=[])
 
 

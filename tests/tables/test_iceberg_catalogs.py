@@ -43,7 +43,7 @@ def test_what_is_wrong_is_said_before_anything_starts(tmp_path: Path) -> None:
     with pytest.raises(InvalidSpec, match=r"has # or \? in it"):
         IcebergSink(path="/data/out#1").check()
     unset = {"type": "rest", "uri": "https://catalog", "token": "${NO_SUCH_TOKEN}"}
-    with pytest.raises(InvalidSpec, match="which the environment does not have"):
+    with pytest.raises(InvalidSpec, match="which is not set in the environment"):
         check_sink(IcebergSink(path=str(tmp_path), catalog=unset, table="a.b"))
     undriven = {"type": "sql", "uri": "mysql+pymysql://127.0.0.1:1/catalog"}
     with pytest.raises(InvalidSpec, match=r"is no catalog: .* not installed"):
@@ -71,7 +71,7 @@ def test_a_table_of_a_format_that_is_not_written_is_refused_in_time(tmp_path: Pa
         path.write_text(json.dumps(newer | {"format-version": 3, "next-row-id": 3}))
         catalog.drop_table(table.identifier)
         catalog.register_table(table.identifier, str(path))
-    problem = r"sink\.path: .* version 3 of Iceberg's format, and pyiceberg writes versions up to 2"
+    problem = r"sink\.path: .* version 3 of Iceberg's format, but pyiceberg writes versions up to 2"
     with pytest.raises(InvalidSpec, match=problem):
         check_sink(bench.sink)
     with pytest.raises(InvalidSpec, match=problem):

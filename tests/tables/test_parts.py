@@ -99,7 +99,9 @@ def test_a_run_that_was_decided_goes_in_once_the_parts_are_as_they_were(
     predict(planned)
     part_by(spec, "id", "identity")
     monkeypatch.setattr(ParquetTableSink, "check", lambda self: None)
-    with pytest.raises(InvalidSpec, match=r"others have parted the table anew; .* back to \[\]"):
+    with pytest.raises(
+        InvalidSpec, match=r"others have changed how the table is partitioned; .* back to \[\]"
+    ):
         publish_planned(planned)
     with iceberg(spec) as table, table.update_spec() as parts:
         parts.remove_field("id_part")
@@ -111,7 +113,9 @@ def test_a_run_that_was_decided_goes_in_once_the_parts_are_as_they_were(
 def test_parts_that_files_here_cannot_have_are_not_to_be_asked_for(tmp_path: Path) -> None:
     spec = first_night(tmp_path, kind="iceberg")
     part_by(spec, "at", "day")
-    with pytest.raises(InvalidSpec, match=r"\['day\(at\)'\]: use another path, or part it by"):
+    with pytest.raises(
+        InvalidSpec, match=r"\['day\(at\)'\]: use another path, or partition the table by"
+    ):
         make_plan(spec)
 
 
@@ -123,5 +127,7 @@ def test_a_name_by_which_no_file_is_found_is_refused_in_the_plan(
     (tmp_path / "in").mkdir()
     pq.write_table(pa.table({"id": [0], "x": [1.0], name: ["a"]}), tmp_path / "in/0.parquet")
     sink = {"kind": kind, "path": str(tmp_path / "out"), "partition_by": [name]}
-    with pytest.raises(InvalidSpec, match=r"sink\.partition_by: .*cannot part a table.*rename"):
+    with pytest.raises(
+        InvalidSpec, match=r"sink\.partition_by: .*cannot partition a table.*rename"
+    ):
         make_plan(spec_of(tmp_path / "in", sink=sink))

@@ -230,7 +230,7 @@ def test_a_key_names_one_row_of_a_run(bench: TableBench) -> None:
         bench.prepare("k3", {"a": "v1"})
     with pytest.raises(InvalidSpec, match=r"add them to sink.keep_columns; did you mean idx\?$"):
         bench.prepare("k3b", {"a": "v1"}, extra={"idx": 5})
-    with pytest.raises(InvalidSpec, match=r"sink.key: {'id': 'double'} cannot name a row"):
+    with pytest.raises(InvalidSpec, match=r"sink.key: {'id': 'double'} cannot identify a row"):
         bench.prepare("k4", {"a": "v1"}, extra={"id": 0.5})
     assert bench.ledger.look().version == 0
 
@@ -327,7 +327,7 @@ def test_what_tells_the_newest_is_of_use(open_bench: OpenBench) -> None:
 
 @pytest.mark.parametrize("given", [{"mode": "upsert"}, {"key": ["id"]}, {"newest_by": "at"}])
 def test_mode_and_key_need_each_other(kind: str, given: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match=r"need each other|is for mode upsert"):
+    with pytest.raises(ValidationError, match=r"must be set together|is only for mode: upsert"):
         SINKS[kind].model_validate({"path": "/out", **given})
 
 

@@ -132,7 +132,7 @@ def refuse_unspelled(rows: pa.Table) -> None:
         if pa.types.is_temporal(each.type):
             text = rows[each.name].cast(pa.string())
             if pc.any(pc.starts_with(text, UNSPELLED.decode())).as_py():
-                problem = f"column {each.name!r} holds a time that no calendar has: mend it in a "
+                problem = f"column {each.name!r} has a time outside the calendar: correct it in a "
                 raise SchemaMismatch(f"{problem}step, or write Parquet")
 
 

@@ -39,7 +39,7 @@ class DeltaSink(ParquetTableSink):
         """
         obstacle = self.as_table().obstacle()
         if obstacle:
-            problem = f"is a table that {obstacle}: drop that from it, or use another path"
+            problem = f"is a table that {obstacle}: remove that from it, or use another path"
             raise InvalidSpec.at("sink.path", self.path, problem)
 
     def schema_for(self, rows: pa.Schema) -> pa.Schema:
@@ -79,9 +79,7 @@ class DeltaSink(ParquetTableSink):
         for name in columns.names:
             other = names.setdefault(name.lower(), name)
             if other != name:
-                problem = (
-                    f"is a table that has {other}, and cannot have {name} beside it: rename it"
-                )
+                problem = f"is a table with {other}, so it cannot also have {name}: rename it"
                 raise InvalidSpec.at("sink.path", self.path, f"{problem} in a step")
 
     def partition_columns(self) -> list[str] | None:

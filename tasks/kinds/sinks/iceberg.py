@@ -80,7 +80,7 @@ class IcebergSink(ParquetTableSink):
         require("sink.kind", self.kind, "pyiceberg", "iceberg")
         if "://" in self.path and not self.catalog:
             problem = (
-                "is needed for a table that is not on this machine, as in {type: rest, uri: ...}"
+                "is needed for a table that is not on this machine, such as {type: rest, uri: ...}"
             )
             raise InvalidSpec.at("sink.catalog", self.catalog, problem)
         if re.search("[#?]", self.path):
@@ -103,8 +103,9 @@ class IcebergSink(ParquetTableSink):
         found = self.as_table().format_version()
         if found > WRITTEN:
             problem = (
-                f"is a table of version {found} of Iceberg's format, and pyiceberg writes versions "
-                f"up to {WRITTEN}: publish into one of these, at another path, and copy from it"
+                f"is a table of version {found} of Iceberg's format, but pyiceberg writes "
+                f"versions up to {WRITTEN}: publish to a table of such a version at another path, "
+                "and copy from it"
             )
             raise InvalidSpec.at("sink.path", self.path, problem)
 

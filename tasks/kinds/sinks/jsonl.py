@@ -123,7 +123,7 @@ def without_bytes(rows: pa.Table, form: str) -> pa.Table:
     holders = [each.name for each in rows.schema if any(is_bytes(k) for k in inner(each.type))]
     if holders:
         raise SchemaMismatch(
-            f"columns {holders} hold bytes, for which {form} has no form: leave them out with "
+            f"columns {holders} contain bytes, which {form} cannot hold: leave them out with "
             "sink.keep_columns or a select step, or publish with sink.kind: parquet"
         )
     return rows

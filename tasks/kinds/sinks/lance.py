@@ -61,11 +61,11 @@ class LanceSink(TableSink):
         """
         require("sink.kind", self.kind, "lance", "lance")
         if self.partition_by:
-            problem = "cannot part a Lance dataset: leave it out, and let readers filter"
+            problem = "cannot partition a Lance dataset: leave it out, and let readers filter"
             raise InvalidSpec.at("sink.partition_by", self.partition_by, problem)
         obstacle = self.as_table().obstacle()
         if obstacle:
-            problem = f"{obstacle}: write it anew with lance.write_dataset, or use another path"
+            problem = f"{obstacle}: write it again with lance.write_dataset, or use another path"
             raise InvalidSpec.at("sink.path", self.path, problem)
 
     def encode(self, rows: pa.Table) -> bytes:

@@ -56,7 +56,7 @@ def partitioned(
     refuse_unfit(groups, by, len(rows), most)
     rest = rows.drop_columns(by) if inside is None else inside
     if not rest.num_columns:  # such a file has no rows either
-        problem = "leaves no column for the files: keep another one, as by sink.keep_columns"
+        problem = "leaves no column for the files: keep another one with sink.keep_columns"
         raise InvalidSpec.at(field, by, problem)
     # Taken at once: each time, Arrow would make one chunk of a column's many.
     rest = rest.take(pa.array(np.concatenate([at for _, at in groups]))) if groups else rest
@@ -80,13 +80,15 @@ def refuse_unfit(groups: Groups, by: list[str], rows: int, most: int) -> None:
     """
     field = "sink.partition_by"
     if len(groups) > most:
-        problem = f"makes {len(groups)} folders of {rows} rows, and a write has at most {most}"
+        problem = (
+            f"makes {len(groups)} folders for {rows} rows, but a write can have at most {most}"
+        )
         way_out = f"{MIN_ROWS_PER_FOLDER} times as many rows as there will be folders"
-        way_out = f"name columns of fewer values, or with sink.rows_per_file {way_out}"
+        way_out = f"use columns with fewer values, or set sink.rows_per_file to {way_out}"
         raise InvalidSpec.at(field, by, f"{problem}: {way_out}")
     if any(NULL_FOLDER in values for values, _ in groups):
-        problem = f"has the text {NULL_FOLDER}, which as a folder stands for no value at all"
-        raise InvalidSpec.at(field, by, f"{problem}: write another word in a step")
+        problem = f"has the text {NULL_FOLDER}, which as a folder means a missing value"
+        raise InvalidSpec.at(field, by, f"{problem}: replace it in a step")
 
 
 def most_folders(rows_per_file: int | None) -> int:
@@ -116,7 +118,8 @@ def refuse_long(output: str, partition: str) -> None:
         length, limit = len(f"{output}/{partition}".encode()), MAX_PATH_BYTES
     if length > limit:
         problem = (
-            f"makes {length} bytes of a name that may have {limit}: name columns of short values"
+            f"makes a name of {length} bytes, but at most {limit} are allowed: use columns with "
+            "short values"
         )
         raise InvalidSpec.at("sink.partition_by", f"{partition[:60]}...", problem)
 
@@ -157,8 +160,8 @@ def python_value(name: str, value: pa.Scalar) -> object:
         return value.as_py()
     except OverflowError as error:
         given = {name: str(value.cast(pa.string()))}
-        problem = "is a time that Python has not, whose years are 1 to 9999, and cannot be a folder"
-        way_out = "mend it in a step, or name another column"
+        problem = "is a time outside the years 1 to 9999 and cannot be a folder"
+        way_out = "correct it in a step, or use another column"
         raise InvalidSpec.at("sink.partition_by", given, f"{problem}: {way_out}") from error
 
 

@@ -141,12 +141,12 @@ class Sink(Kind):
             if name.startswith(HIDDEN):
                 raise ValueError(
                     f"{name!r} would make folders that readers such as pandas, Spark and pyarrow "
-                    "pass over: give the column a name without _ or . in front, by a step rename"
+                    "skip: rename the column in a rename step, without a leading _ or ."
                 )
             if "=" in name:
                 raise ValueError(
-                    f"{name!r} would make folders whose names readers cut at the first =, and find "
-                    "no such column: give it a name without, by a step rename"
+                    f"{name!r} would make folders whose names readers split at the first =, so "
+                    "that the column is lost: rename it in a rename step, without ="
                 )
         return names
 

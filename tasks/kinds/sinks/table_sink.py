@@ -69,9 +69,13 @@ class TableSink(Sink):
     @model_validator(mode="after")
     def _a_key_to_upsert_by(self) -> Self:
         if (self.mode == "upsert") != bool(self.key):
-            raise ValueError("mode upsert and key, the columns that name a row, need each other")
+            raise ValueError(
+                "mode: upsert and key (the columns that identify a row) must be set together"
+            )
         if self.newest_by is not None and not self.key:
-            raise ValueError("newest_by is for mode upsert: of rows with the same key one stays")
+            raise ValueError(
+                "newest_by is only for mode: upsert, where one row of each key is kept"
+            )
         return self
 
     @property
@@ -167,8 +171,8 @@ class TableSink(Sink):
         """
         missing = [name for name in self.key if rows[name].null_count]
         if missing:
-            problem = "is missing in some rows, which then have no name: leave these out in a step"
-            raise InvalidSpec.at("sink.key", missing, f"{problem}, or take another key")
+            problem = "is missing in some rows: leave these out in a step"
+            raise InvalidSpec.at("sink.key", missing, f"{problem}, or use another key")
         refuse_missing(self.path, rows, self.known_columns())
         return super().parts(rows, ids)
 
@@ -198,8 +202,8 @@ class ParquetTableSink(TableSink, ParquetSink):
         """
         if bad := [name for name in self.partition_by if NO_PART.search(name)]:
             problem = (
-                "cannot part a table, whose files would not be found or whose transaction would "
-                "fail once the run is decided: give the column another name in a step rename"
+                "cannot partition a table: its files would not be found, or its transaction "
+                "would fail after the run is decided: rename the column in a rename step"
             )
             raise InvalidSpec.at("sink.partition_by", bad, problem)
         there = self.partition_columns()
@@ -209,9 +213,11 @@ class ParquetTableSink(TableSink, ParquetSink):
         plain = columns is not None and {*there} <= {*columns.names}
         # A transform of a column's values, as day(at), is none that files here can have.
         way_out = (
-            "say that, or another path" if plain else "use another path, or part it by columns"
+            "set it to that, or use another path"
+            if plain
+            else "use another path, or partition the table by columns"
         )
-        problem = f"is not what parts the table at {self.path}, {there}: {way_out}"
+        problem = f"is not how the table at {self.path} is partitioned, {there}: {way_out}"
         raise InvalidSpec.at("sink.partition_by", self.partition_by, problem)
 
     def as_stored(self, schema: pa.Schema) -> pa.Schema:
@@ -233,7 +239,7 @@ class ParquetTableSink(TableSink, ParquetSink):
             return super().encode(as_held(rows, as_strict(stored, there)))
         except (ValueError, pa.ArrowNotImplementedError) as error:
             raise SchemaMismatch(
-                f"{self.kind}'s tables cannot hold a value: {error}; convert it in a step, or "
+                f"a {self.kind} table cannot hold a value: {error}; convert it in a step, or "
                 "leave the column out with sink.keep_columns"
             ) from error
 
@@ -251,7 +257,7 @@ class ParquetTableSink(TableSink, ParquetSink):
         parts = super().parts(rows, ids)
         for name in self.partition_by:
             if any(folder_values(part.partition)[name] == "" for part in parts):
-                problem = "has empty texts, which tables take for missing ones: write another word"
+                problem = "has empty texts, which tables treat as missing: write another word"
                 raise InvalidSpec.at("sink.partition_by", name, problem)
         return parts
 
@@ -267,7 +273,7 @@ def refuse_missing(place: str, rows: pa.Table, there: pa.Schema) -> None:
     missing = [name for name in needed if rows[name].null_count]
     if missing:
         problem = (
-            f"is a table in which {missing} must have values, and in some rows they are missing: "
-            "fill them in or leave these rows out in a step, or use another path"
+            f"is a table whose columns {missing} must have values, but some rows have none: fill "
+            "them in or leave these rows out in a step, or use another path"
         )
         raise InvalidSpec.at("sink.path", place, problem)

@@ -110,8 +110,8 @@ def xz(file: IO[bytes], path: str) -> Streams:
     try:
         import lzma  # not all Pythons are built with it
     except ImportError as error:
-        problem = "is compressed by xz, which this Python was built without: take another one, "
-        problem += "here and on every node, or compress it otherwise"
+        problem = "is compressed with xz, which this Python was built without: use another one, "
+        problem += "here and on every node, or compress the file with something else"
         raise InvalidSpec.at("source.path", path, problem) from error
     return Streams(file, partial(lzma.LZMADecompressor, lzma.FORMAT_XZ), lzma.LZMAError)
 
@@ -158,7 +158,9 @@ def decompressed(file: IO[bytes], path: str, codecs: Mapping[str, str]) -> tuple
     named = (codec for ending, codec in codecs.items() if path.lower().endswith(ending))
     codec, beginning = next(named, None), beginning_of(file)
     if codec and not beginning:
-        raise DamagedFile("the compressed file has no bytes, and of no rows it would have some")
+        raise DamagedFile(
+            "the compressed file is empty; even without rows it would have some bytes"
+        )
     if codec is None and (found := MAGIC.match(beginning)):
         codec = found.lastgroup
     stream: Any = Begun(file, beginning)

@@ -111,8 +111,8 @@ class CsvSource(CsvFiles):
                 later = self.seen(storage, islice(files, FILES_TO_ASK))
                 return with_later_values(found, later, self.columns, self.types)
         if twice and not found.names:
-            problem = f"cannot be read: {twice[1]}; rename one of them in the file, or have lines "
-            problem += "above the header passed over by source.skip_lines"
+            problem = f"cannot be read: {twice[1]}; rename one of them in the file, or skip "
+            problem += "lines above the header with source.skip_lines"
             raise InvalidSpec.at("source.path", twice[0], problem)
         return found
 
@@ -181,7 +181,7 @@ class CsvSource(CsvFiles):
                     yield from without_header(first, records, error)
                     return
             elif isinstance(first, bytes) and self.is_header(first) and not may_be_row(names):
-                yield bad_row("a header, and source.column_names is for files without one", first)
+                yield bad_row("a header, but source.column_names is for files without one", first)
             else:
                 records.put_back(first)
             told = None if self.column_names else first

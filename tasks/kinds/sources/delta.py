@@ -32,7 +32,7 @@ class DeltaSource(TableSource):
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
         if self.version is not None and self.as_of is not None:
-            raise ValueError("name either version or as_of")
+            raise ValueError("set either version or as_of")
         return self
 
     def open(self) -> DeltaVersion:
@@ -74,7 +74,7 @@ class DeltaSource(TableSource):
         num_versions = found.pins["version"] + 1
         at = bisect_right(range(num_versions), then.timestamp(), key=found.committed_at) - 1
         if at < 0 or not found.committed_at(at):
-            raise self.gone("as_of", LookupError("the oldest version left is younger"))
+            raise self.gone("as_of", LookupError("the oldest remaining version is newer"))
         try:
             return found.at(at)
         except LookupError as error:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-TOO_LARGE = "a number is larger than any double"
+TOO_LARGE = "a number is too large for a double"
 OVERLONG = r"^\s*[+-]?0*[1-9]\d{309,}\s*$"
 """Digits, and more than any double has before its point."""
 LONG = r"^\s*[+-]?\d{19,}\s*$"
@@ -70,7 +70,7 @@ def refuse_wrapped(written: pa.Table) -> None:
     """
     for name in written.column_names:
         if has_wrapped(written[name]):
-            problem = "needs more than 63 bits; source.types takes it, as uint64 or string"
+            problem = "needs more than 63 bits; set its type in source.types to uint64 or string"
             raise ValueError(f"column {name!r}: a number {problem}")
 
 

@@ -15,8 +15,8 @@ def _known(name: str) -> str:
     try:
         "".encode(name)
     except (LookupError, ValueError) as error:
-        problem = "windows-1252, latin-1, shift_jis and utf-16 are some that Python knows"
-        raise ValueError(f"{name!r} is no encoding of text: {problem}") from error
+        problem = "use one that Python knows, such as windows-1252, latin-1, shift_jis or utf-16"
+        raise ValueError(f"{name!r} is not a text encoding: {problem}") from error
     return name
 
 
@@ -49,5 +49,5 @@ def as_utf8(found: Iterator[bytes], encoding: str) -> Iterator[bytes]:
         problem = f"the file is not {encoding}, as source.encoding says"
         if "BOM" in str(error):
             known = codecs.lookup(encoding).name
-            problem += f": it lacks the mark that says which; say {known}-le or {known}-be"
+            problem += f": it has no byte order mark; set {known}-le or {known}-be"
         raise DamagedFile(problem) from error

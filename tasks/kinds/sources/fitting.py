@@ -27,9 +27,9 @@ STORAGE_SAID = re.compile(
     r"|error sending request"
 )
 """What clients of object stores say that are not ours, in an OSError."""
-ONE_TYPE = "give it one type in all files, or leave it out"
+ONE_TYPE = "make its type the same in all files, or leave it out"
 WRONG_CHECKSUMS = (
-    "; where whoever wrote the file is known for wrong ones, set source.verify_checksums: false"
+    "; if its writer is known to write wrong checksums, set source.verify_checksums: false"
 )
 LANCE_SAID = "LanceError(IO)"
 """What Lance says, in any."""

@@ -18,7 +18,7 @@ def folder_columns(path: str, types: Mapping[str, CsvType]) -> dict[str, pa.Scal
     """
     named = folder_names(path.rpartition("/")[0])
     if missing := [name for name in types if name not in named]:
-        raise ValueError(f"the file lies in no folder {missing[0]}=...")
+        raise ValueError(f"the file is not in a folder {missing[0]}=...")
     return {name: folder_column(name, named[name], kind) for name, kind in types.items()}
 
 
@@ -32,8 +32,8 @@ def refuse_no_folder(inputs: Sequence[Stat], names: Iterable[str]) -> None:
         if not any(name in folder_names(each.path.rpartition("/")[0]) for each in inputs):
             first = inputs[0].path
             found = [each for each in folder_names(first.rpartition("/")[0]) if each]
-            there = ", ".join(found) or "there is none"
-            problem = f"is a folder of no input; of {shown(first)}: {there}"
+            there = ", ".join(found) or "none"
+            problem = f"is not among the folders of any input; those of {shown(first)}: {there}"
             raise InvalidSpec.at("source.partition_columns", name, problem)
 
 
@@ -47,7 +47,9 @@ def folder_column(name: str, written: str, kind: CsvType) -> pa.Scalar:
         return pa.scalar(value_of(written), pa.string()).cast(ARROW[kind])
     except ValueError as error:
         way_out = "rename the folder, or give the column another type in source.partition_columns"
-        raise ValueError(f"the folder {name}={written} is no {kind}: {error}; {way_out}") from error
+        raise ValueError(
+            f"the folder {name}={written} is not of type {kind}: {error}; {way_out}"
+        ) from error
 
 
 def without(schema: pa.Schema, names: Collection[str]) -> pa.Schema:

@@ -70,11 +70,11 @@ def take_for_later(names: Iterable[str], columns: Iterable[str], num_files: int)
     spelt = {each.strip().casefold(): each for each in columns}
     for name in sorted(names):
         if meant := spelt.get(name.strip().casefold()):
-            problem = f"is a column of none of the files: did you mean {meant!r}?"
+            problem = f"is not a column of any file: did you mean {meant!r}?"
             raise InvalidSpec.at("source.types", name, problem)
     logger.warning(
-        "source.types: %s have no column %s, which is null there; the first has %s",
-        "those that were looked at" if num_files > FIRST_FILES + 1 else "the files",
+        "source.types: %s do not have the column %s, so it is null there; the first has %s",
+        "the files inspected" if num_files > FIRST_FILES + 1 else "the files",
         ", ".join(sorted(names)),
         ", ".join(columns),
     )

@@ -66,7 +66,7 @@ class HuggingFaceDatasetSource(Source):
                 place = without_links(storage, path)
                 # Each look takes a store's answer: only what is excluded is looked at by itself.
                 if place not in listed and storage.stat(path) is None:
-                    problem = "belongs to the dataset by its state.json and is not there"
+                    problem = "is listed in the dataset's state.json but does not exist"
                     raise InputNotFound.at("source.path", path, problem)
                 wanted.add(place)
         return Stats.of(stat for stat in inputs if stat.path in wanted)
@@ -77,7 +77,7 @@ class HuggingFaceDatasetSource(Source):
         names = splits(storage, parent)
         folders = [parent] if names is None else [f"{parent}/{name}" for name in names]
         if folders and all(is_empty(storage, folder) for folder in folders):
-            return "is a dataset without a row: save one with some, or set source.on_empty: succeed"
+            return "is a dataset without rows: save one with rows, or set source.on_empty: succeed"
         return None
 
     def left(self, storage: FsspecStorage, inputs: Stats, published: pa.Table) -> Stats:
@@ -92,9 +92,9 @@ class HuggingFaceDatasetSource(Source):
         gone = [path for path in known if os.path.dirname(path) in folders and path not in there]
         if gone:
             problem = (
-                f"was saved anew since its rows were published: {gone[0]} is a file of it no more, "
-                "and what was in there would be published twice. Run with --replace-output, which "
-                "predicts the dataset as it is now, or have sink.mode: replace do so each time"
+                f"was saved again after its rows were published: {gone[0]} is no longer a file of "
+                "it, and its rows would be published twice. Run with --replace-output, which "
+                "predicts the dataset as it is now, or set sink.mode: replace to do so each time"
             )
             raise InvalidSpec.at("source.path", self.path, problem)
         return left
@@ -221,4 +221,4 @@ def see_that_it_ended(file: IO[bytes], size: int) -> None:
     at = file.tell()
     file.seek(max(0, at - len(END_MARK)))
     if file.read(len(END_MARK)) != END_MARK or at != size:
-        raise CutOffFile("the file has no end mark, or goes on behind it: rows may be missing")
+        raise CutOffFile("the file has no end mark, or data after it: rows may be missing")

@@ -47,7 +47,7 @@ class IcebergSource(TableSource):
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
         if self.snapshot is not None and self.as_of is not None:
-            raise ValueError("name either snapshot or as_of")
+            raise ValueError("set either snapshot or as_of")
         return self
 
     def check(self) -> None:
@@ -58,7 +58,7 @@ class IcebergSource(TableSource):
         """
         require("source.kind", self.kind, "pyiceberg", "iceberg")
         if not (self.path.endswith(METADATA) or NAME.fullmatch(self.path)):
-            problem = "is no table's name: write its namespace too, as in sales.orders, or the "
+            problem = "is not a table's name: add its namespace, such as sales.orders, or give the "
             way_out = f"path of a metadata file, which ends with {METADATA}"
             raise InvalidSpec.at("source.path", self.path, problem + way_out)
         super().check()
@@ -97,7 +97,7 @@ class IcebergSource(TableSource):
         super().check_columns(schema)
         names = sorted(self.columns_of_filter)
         if bad := [name for name in names if is_of_several(schema.field(name).type)]:
-            problem = f"names {bad}, which hold lists or maps: choose rows in a step filter"
+            problem = f"uses {bad}, which contain lists or maps: choose rows with a filter step"
             raise InvalidSpec.at("source.filter", self.filter, problem)
 
     def pinned_fields(self, pins: dict[str, Any]) -> dict[str, Any]:

@@ -29,8 +29,8 @@ def refuse_other_json(storage: FsspecStorage, inputs: Sequence[Stat]) -> None:
     held = [each for each in takewhile(bool, looked_at) if each]  # as a rule one is looked at
     if some and len(held) == len(some):
         problem = (
-            f"is {held[0]}, and jsonl wants an object a line: convert the file, as in "
-            f"jq -c {OTHERS[held[0]][1]} FILE.json > FILE.jsonl"
+            f"is {held[0]}, but jsonl needs one object per line: convert the file, for example "
+            f"with jq -c {OTHERS[held[0]][1]} FILE.json > FILE.jsonl"
         )
         raise InvalidSpec.at("source.path", inputs[0].path, problem)
 

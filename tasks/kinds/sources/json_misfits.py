@@ -62,13 +62,13 @@ class Misfits:
     def new_key(self, name: str, *, is_within: bool) -> str:
         """What to do about a key that the first rows have not."""
         type_it = (
-            "name its type in source.types (beside rows that are published without it by "
-            "--replace-output), or "
+            "give its type in source.types (with --replace-output if rows without it are "
+            "published), or "
         )
         return (
             f"the key {name!r} is in none of {self.first_rows}; {type_it * (not is_within)}set "
-            "source.columns to the keys to read, then all others are ignored"
-            f"{', within these too' * is_within}"
+            "source.columns to the keys to read, and all others are "
+            f"ignored{', also inside these' * is_within}"
         )
 
 
@@ -76,8 +76,8 @@ def does_not_fit(name: str, value: Any, wanted: pa.DataType, problem: str) -> st
     """What a key's value is, and is not."""
     given = json.dumps(value)[:CHARACTERS_SHOWN]
     if problem == TOO_LARGE:
-        return f"{name!r} is {given}, a value that no double holds"
-    way_out = "; source.types takes it rounded, as float64" * is_beyond(value)
+        return f"{name!r} is {given}, which is too large for a double"
+    way_out = "; source.types with float64 reads it rounded" * is_beyond(value)
     return f"{name!r} is {given}, which does not fit its type {wanted}{way_out}"
 
 
@@ -85,7 +85,7 @@ def as_number(name: str, value: Any, wanted: pa.DataType) -> str:
     """How a number is taken where the first rows have words, or whole numbers alone."""
     is_number = type(value) in (int, float) and not is_beyond(value)
     may_be = is_number and wanted in (pa.string(), pa.int64())
-    return f"; source.types: {{{name}: float64}} takes it" * may_be
+    return f"; set source.types: {{{name}: float64}}" * may_be
 
 
 def is_beyond(value: Any) -> bool:

@@ -24,7 +24,7 @@ ROWS_OF_OTHERS = 100
 READERS = 16
 DEEPEST = 32
 """Objects and lists within each other; Arrow and Parquet do not hold many more."""
-TOO_DEEP = f"it is nested more than {DEEPEST} deep"
+TOO_DEEP = f"it is nested more than {DEEPEST} levels deep"
 NUMBERS = {each.id for each in (pa.int64(), pa.uint64(), pa.float64())}
 PLAIN = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
 load = partial(json.loads, parse_int=whole_number)

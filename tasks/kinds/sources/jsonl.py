@@ -55,7 +55,7 @@ ROWS_TO_INFER = 1_000
 FIRST_ROWS = f"the first {ROWS_TO_INFER:,} rows"
 BLANK = b" \t\r\n"
 MAY_BE_TOO_LARGE = re.compile(rb"\d{309}|\d[eE]\+?\d\d")
-CONVERT_IT = "JSON is: convert the file, as by iconv -f WINDOWS-1252 -t UTF-8"
+CONVERT_IT = "JSON must be: convert the file, for example with iconv -f WINDOWS-1252 -t UTF-8"
 
 
 class JsonlSource(Source):
@@ -108,7 +108,7 @@ class JsonlSource(Source):
         missing = [name for name in self.columns or [] if name not in fields]
         if missing and found.num_fields:
             known = f"{FIRST_ROWS}, which have {', '.join(fields)}"
-            problem = f"is in none of {known}: correct it, or name its type in source.types"
+            problem = f"is in none of {known}: correct it, or give its type in source.types"
             raise InvalidSpec.at("source.columns", missing, problem)
         names = dict.fromkeys(self.columns or fields)
         nothing = {name: text_for_none(pa.field(name, pa.null())) for name in names}
@@ -129,7 +129,7 @@ class JsonlSource(Source):
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:
         """Yield the objects; a line that is none, or does not fit the types, is a bad row."""
         schema = schema_of(pins["schema"])
-        rows = "the rows that were looked at" if GROWS in pins else FIRST_ROWS
+        rows = "the rows inspected" if GROWS in pins else FIRST_ROWS
         parser = Parser(schema, ignores_others=bool(self.columns), looked_at=rows)
         with storage.open(shard.path) as file:
             found = blocks(file, shard.path, num_columns=len(schema))
@@ -215,7 +215,7 @@ class Parser:
         options = pj.ReadOptions(use_threads=False, block_size=len(block) + 1)
         table = pj.read_json(io.BytesIO(block), read_options=options, parse_options=self.options)
         if len(table) != num_lines:
-            raise ValueError("the line holds more than one object")
+            raise ValueError("the line has more than one object")
         # Arrow takes a number for an error where its exponent alone is too large, and else for inf.
         if any_infinity(table) and MAY_BE_TOO_LARGE.search(block):
             self.refuse_too_large(block.split(b"\n"))

@@ -30,7 +30,7 @@ class LanceSource(TableSource):
     @model_validator(mode="after")
     def _one_of_three(self) -> Self:
         if sum(each is not None for each in (self.version, self.tag, self.as_of)) > 1:
-            raise ValueError("name either version, tag or as_of")
+            raise ValueError("set either version, tag or as_of")
         return self
 
     def pinned_fields(self, pins: dict[str, Any]) -> dict[str, Any]:
@@ -67,11 +67,11 @@ class LanceSource(TableSource):
             # Some of what it does not take it says when it has to plan only.
             found.dataset.scanner(filter=found.condition).explain_plan()
         except (*DATA_ERRORS, ValueError) as error:
-            problem = f"is none that Lance reads by: {' '.join(str(error).split())}; "
+            problem = f"is not a filter that Lance can use: {' '.join(str(error).split())}; "
             way_out = (
-                "compare columns with values of their own type, or choose rows in a step filter, "
-                "as is needed where the table has a column of a type that Lance takes in no "
-                "filter, such as large_list, time64 or duration, whichever columns are compared"
+                "compare columns with values of their own type, or choose rows with a filter "
+                "step, the only way if any column of the table has a type that Lance cannot "
+                "filter, such as large_list, time64 or duration"
             )
             raise InvalidSpec.at("source.filter", self.filter, problem + way_out) from error
 
@@ -86,5 +86,5 @@ class LanceSource(TableSource):
         # Lance tells local time, without a zone.
         kept = [v for v in found.dataset.versions() if v["timestamp"].astimezone(UTC) <= then]
         if not kept:
-            raise self.gone("as_of", LookupError("no version is so old"))
+            raise self.gone("as_of", LookupError("no version is that old"))
         return max(int(version["version"]) for version in kept)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tasks.kinds.sources.source import Source
 
 WEB_FOLDER = re.compile(r"https?://[^/?]*(/?$|/[^?]*(/$|[*\[]))")
-MEND = "mend the path, or set source.on_empty: succeed"
+MEND = "correct the path, or set source.on_empty: succeed"
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def listing_of(source: "Source") -> Listing:
     for url in source.paths:
         other, path = source.opened(url)
         if other.filesystem != storage.filesystem:
-            problem = f"and {source.paths[0]} lie on different filesystems; give each its own run"
+            problem = f"and {source.paths[0]} are on different filesystems; run each separately"
             raise InvalidSpec.at("source.path", url, problem)
         places.append((url, path))
     lists = [*asked_at_once(partial(list_place, source, storage), places)]
@@ -97,7 +97,7 @@ def list_place(
     try:
         found = Stats.of(canonical(storage, info) for info in noted(kept, are_archived))
     except UnicodeEncodeError as error:
-        problem = "is not UTF-8; rename the file, or leave it out by source.exclude"
+        problem = "is not UTF-8; rename the file, or leave it out with source.exclude"
         raise InvalidSpec.at("source.path", error.object, problem) from error
     if not len(found) and source.on_empty == "fail":
         num_files = sum(1 for _ in source.found(storage, path))
@@ -136,11 +136,11 @@ def not_excluded(infos: Iterable[Info], patterns: list[str]) -> Iterator[Info]:
 def no_input(source: "Source", num_files: int, path: str = "") -> str:
     """Why a path gave no input, and the way out."""
     if num_files:
-        return f"has {counted(num_files, 'file')}, left out by source.exclude {source.exclude}"
+        return f"has {counted(num_files, 'file')}, all left out by source.exclude {source.exclude}"
     if source.endings_wanted and glob_in(path) and not endings(path, source.endings_wanted):
         return f"matches no {source.holds}; {MEND}"
     wanted = f" ending in {', '.join(source.endings_wanted)}" if source.endings_wanted else ""
-    by_glob = ", or name files of other endings by a glob" if wanted else ""
+    by_glob = ", or use a glob for files with other endings" if wanted else ""
     return f"holds no {source.holds}{wanted}; {MEND}{by_glob}"
 
 
@@ -148,14 +148,14 @@ def glob_meant(source: "Source", path: str) -> str:
     """How to write a path at which nothing lies, where its characters may be meant otherwise."""
     if source.holds != "file" or is_web(path):
         return ""
-    brackets = "[" in path and "; a name with [ in it is written with [[] in a glob"
-    braces = "{" in path and "; {a,b} is no glob: name each path, in a list"
+    brackets = "[" in path and "; in a glob, write [[] for a [ in a name"
+    braces = "{" in path and "; {a,b} does not work in a glob: list each path"
     return f"{brackets or ''}{braces or ''}"
 
 
 def nothing_there(source: "Source") -> str:
     """What a path at which nothing lies is to be told; of tables the place may well be there."""
-    return f"is not there; {MEND}" if source.holds == "file" else no_input(source, 0)
+    return f"does not exist; {MEND}" if source.holds == "file" else no_input(source, 0)
 
 
 def refuse_web_folder(url: str) -> None:
@@ -166,8 +166,8 @@ def refuse_web_folder(url: str) -> None:
     """
     if WEB_FOLDER.match(url):
         raise ValueError(
-            "a web server lists no files: name each one by its own URL, in a list where there are "
-            "several, * and [ in a name as %2A and %5B"
+            "files on a web server cannot be listed: give the URL of each file, as a list if "
+            "there are several, and write * and [ in a name as %2A and %5B"
         )
 
 
@@ -253,11 +253,11 @@ def canonical(storage: FsspecStorage, info: Info) -> Stat:
     try:
         found = info if real == name else storage.filesystem.info(real)
         if is_no_file(found):
-            problem = "is no file, but a pipe, a socket or a device: put what comes from it into a "
-            raise InvalidSpec.at(
-                "source.path", name, f"{problem}file, or name it in source.exclude"
-            )
+            problem = "is not a file but a pipe, a socket or a device: save its content in a "
+            raise InvalidSpec.at("source.path", name, f"{problem}file, or add it to source.exclude")
         return stat_of(found)
     except FileNotFoundError as error:
-        problem = f"is a link to {real}, which is not there; mend it, or name it in source.exclude"
+        problem = (
+            f"is a link to {real}, which does not exist; repair it, or add it to source.exclude"
+        )
         raise InputNotFound.at("source.path", name, problem) from error

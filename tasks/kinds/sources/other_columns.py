@@ -17,10 +17,12 @@ def tell_of_other_columns(path: str, there: pa.Schema, read: pa.Schema) -> None:
         read: those of the first file, which are read of all.
     """
     lacking, more = without(read, there), without(there, read)
-    all_must = "source.columns names those that all must have"
-    tell_once(path, "lacks", lacking, f"as others have; they are null in its rows: {all_must}")
-    types = "a column that source.types gives a type is"
-    tell_once(path, "has", more, f"as the first file has not; they are not read: {types}")
+    all_must = "list columns that all files must have in source.columns"
+    tell_once(
+        path, "lacks", lacking, f"which other files have; they are null in its rows; {all_must}"
+    )
+    types = "to read a column, give its type in source.types"
+    tell_once(path, "has", more, f"which the first file does not have; they are not read; {types}")
 
 
 def without(fields: Iterable[pa.Field], others: Iterable[pa.Field]) -> list[str]:

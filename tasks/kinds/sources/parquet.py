@@ -47,7 +47,7 @@ from tasks.protocol.stat_columns import Stats
 from tasks.protocol.storage import FsspecStorage
 
 MIB = 1 << 20
-OTHER_TYPE = "name a type for all files in source.types, or leave it out"
+OTHER_TYPE = "give one type for all files in source.types, or leave it out"
 MOST_ROWS = 1 << 32
 """In a file, as row ids have it."""
 
@@ -96,7 +96,7 @@ class ParquetSource(Source):
     @model_validator(mode="after")
     def _some_columns_are_in_the_files(self) -> Self:
         if self.columns and not self.columns_inside:
-            raise ValueError("columns names folders only: add a column of the files")
+            raise ValueError("columns lists only folders: add a column of the files")
         return self
 
     def pin(
@@ -127,7 +127,7 @@ class ParquetSource(Source):
         if not types:
             return {"schema": None}
         if both := sorted(several(first) & {*(wanted or types)}):
-            problem = "is there more than once in the first file: rename one, or name other columns"
+            problem = "occurs more than once in the first file: rename one, or list other columns"
             raise InvalidSpec.at("source.columns", both, problem)
         fields = [pa.field(name, types[name]) for name in dict.fromkeys(wanted or types)]
         return pins_of(with_given(pa.schema(fields), self.folder_types))
@@ -164,7 +164,7 @@ class ParquetSource(Source):
         """
         both = [name for name in self.partition_columns if name in names]
         if both:
-            problem = "is a column of the files too: leave it out here"
+            problem = "is also a column of the files: leave it out here"
             raise InvalidSpec.at("source.partition_columns", both, problem)
 
     def shards(self, storage: FsspecStorage, inputs: Stats) -> pa.Table:
@@ -247,7 +247,7 @@ def parquet_file(opened: IO[bytes], *, verify_checksums: bool = True) -> pq.Parq
         )
     counts = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
     if min(counts, default=0) < 0 or sum(counts) > MOST_ROWS:
-        raise pa.ArrowInvalid(f"its footer says that it has {sum(counts):,} rows")
+        raise pa.ArrowInvalid(f"its footer says it has {sum(counts):,} rows")
     return file
 
 
@@ -256,7 +256,7 @@ def damaged(error: Exception) -> DamagedParquet:
     said = " ".join(str(with_way_out(data_error(error))).split())
     if isinstance(error, UnicodeDecodeError):
         said = "a name in it is not UTF-8"
-    return DamagedParquet(f"the Parquet file is damaged, or is none: {said}")
+    return DamagedParquet(f"the file is damaged, or not a Parquet file: {said}")
 
 
 def pinned_schema(pins: dict[str, Any]) -> pa.Schema | None:

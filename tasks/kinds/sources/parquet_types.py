@@ -120,8 +120,8 @@ def other_names(names: list[str], wanted: list[str], demanded: list[str]) -> str
     spelt = {each.strip().casefold(): each for each in sorted(have - {*wanted})}
     for name in wanted:
         if name not in have and (found := spelt.get(name.strip().casefold())):
-            way_out = "name it alike in all files, or leave it out of source.columns"
-            return f"the column {found!r} in place of {name!r}: {way_out}"
+            way_out = "use the same name in all files, or leave it out of source.columns"
+            return f"the column {found!r} instead of {name!r}: {way_out}"
     if missing := [name for name in demanded if name not in have]:
         return f"no column {', '.join(missing)}"
     twice = sorted(several(names) & {*wanted})

@@ -110,9 +110,9 @@ class SqlSource(Source):
     names_tell_all: ClassVar[bool] = False
     looks_at_all: ClassVar[bool] = True
     way_out_of_changes: ClassVar[str] = (
-        ": rows came between others of the range, or went; where they do so all the time, leave "
-        "out what still changes, by a condition in source.query or by source.exclude, of days as "
-        'in ["{scheduled:%Y-%m-%d}"]'
+        ": rows were inserted into the range or deleted from it; if that happens all the time, "
+        "leave out what still changes with a condition in source.query or with source.exclude, "
+        'for days ["{scheduled:%Y-%m-%d}"]'
     )
 
     @field_validator("path")
@@ -125,14 +125,14 @@ class SqlSource(Source):
             raise PydanticCustomError("secret", "{reason}", {"reason": str(error)}) from None
         if holds_secret:
             raise PydanticCustomError(
-                "secret", "holds a password: put it into the environment, and write ${NAME}"
+                "secret", "contains a password: set it in the environment and write ${NAME} here"
             )
         return path
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
         if (self.table is None) == (self.query is None):
-            raise ValueError("name either table or query")
+            raise ValueError("set either table or query")
         return self
 
     @property
@@ -172,12 +172,12 @@ class SqlSource(Source):
         try:
             assert database.engine
         except ArgumentError as error:
-            raise ValueError(f"{error}; no dialect of that name is installed") from error
+            raise ValueError(f"{error}; no dialect with that name is installed") from error
         except ImportError as error:
-            way_out = "pip install the driver here, and name it in environment.pip"
+            way_out = "pip install the driver here, and list it in environment.pip"
             if error.name == "psycopg2":  # what SQLAlchemy takes a bare postgresql:// for
                 way_out = "write postgresql+psycopg://, for the driver of the extra postgres; or "
-                way_out += "pip install psycopg2 here, and name it in environment.pip"
+                way_out += "pip install psycopg2 here, and list it in environment.pip"
             raise ImportError(f"{error}: {way_out}") from error
         return FsspecStorage(database), self.root
 
@@ -194,10 +194,10 @@ class SqlSource(Source):
         if storage.filesystem.is_table:
             return Stats.of([*left, *(Stat(path, 0, GONE) for path in lost)])
         logger.info(
-            "what is published of %s stays, the first of them %s: they have no rows any more, but "
-            "%s, which need not give all rows that there are",
+            "what is published of %s stays, the first of them %s: they have no rows now, but %s, "
+            "which may not return all rows",
             *(counted(len(lost), "range"), lost[0]),
-            "they are of a query" if self.query else f"{self.table} is the name of no table",
+            "they come from a query" if self.query else f"{self.table} is not a table",
         )
         return left
 

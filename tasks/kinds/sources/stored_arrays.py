@@ -43,7 +43,7 @@ class NoObjects(pickle.Unpickler):
         Raises:
             pickle.UnpicklingError: it does.
         """
-        raise pickle.UnpicklingError(f"{module}.{name} is no number")
+        raise pickle.UnpicklingError(f"{module}.{name} is not a number")
 
 
 @dataclass
@@ -223,4 +223,4 @@ def refuse_others(shapes: Iterable[Sequence[int] | None], wanted: Sequence[int])
     """
     for shape in shapes:
         if shape not in (None, [*wanted]):
-            raise pa.ArrowInvalid(f"an array of shape {shape}, where the first files have {wanted}")
+            raise pa.ArrowInvalid(f"an array of shape {shape}, but the first files have {wanted}")

@@ -63,7 +63,7 @@ class TableSource(Source):
     @classmethod
     def _nothing_excluded(cls, exclude: list[str]) -> list[str]:
         if exclude:
-            raise ValueError("is for files: of a table, rows are left out by filter")
+            raise ValueError("is for files: for a table, leave rows out with filter")
         return exclude
 
     @property
@@ -161,7 +161,9 @@ class TableSource(Source):
             if not expression.computes(self.filter):
                 return found
             # A row of which it cannot be computed, as in a division by zero, would end its file.
-            raise ValueError("of tables columns are compared only: calculate in a step filter")
+            raise ValueError(
+                "a table's filter can only compare columns: calculate in a filter step"
+            )
         except ValueError as error:
             problem = with_python_instead(self.filter, str(error))
             raise InvalidSpec.at("source.filter", self.filter, problem) from error
@@ -172,8 +174,8 @@ class TableSource(Source):
         return InvalidSpec.at(
             f"source.{field}",
             given,
-            f"is no version of {self.path}, or was cleaned up ({error}): name one that is there; "
-            "a run that was planned on it starts anew with --restart",
+            f"is not a version of {self.path}, or was cleaned up ({error}): use one that exists; "
+            "--restart starts a run planned on it over",
         )
 
     def pin(self, storage: FsspecStorage, inputs: Sequence[Stat]) -> dict[str, Any]:
@@ -199,14 +201,14 @@ class TableSource(Source):
             return
         condition, names = self.condition_over(schema), self.columns_of_filter
         if missing := sorted(names - set(schema.names)):
-            raise InvalidSpec.at(
-                "source.filter", self.filter, f"names {missing}, not among {known}"
-            )
+            raise InvalidSpec.at("source.filter", self.filter, f"uses {missing}, not among {known}")
         row = pa.table({name: pa.nulls(1, schema.field(name).type) for name in names})
         try:
             row.filter(condition)  # of no row Arrow would compute nothing, and see no time zones
         except (pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowInvalid) as error:
-            raise InvalidSpec.at("source.filter", self.filter, f"does not fit: {error}") from error
+            raise InvalidSpec.at(
+                "source.filter", self.filter, f"does not fit the table: {error}"
+            ) from error
 
     def split(self, storage: FsspecStorage, stat: Stat) -> list[Shard]:
         """A data file is a shard; one that has left the table has no rows."""
@@ -233,15 +235,15 @@ class TableSource(Source):
                 yield from conformed(rows, fit)
                 count += len(rows)
         except FileNotFoundError as error:
-            problem = f"has lost {shard.path}, which is in the version that was planned: it was "
-            way_out = "cleaned up; --restart plans anew, on the newest version"
+            problem = f"has lost {shard.path}, which is in the planned version: it was "
+            way_out = "cleaned up; --restart plans again, on the newest version"
             raise InvalidSpec.at("source.path", self.path, problem + way_out) from error
         except DATA_ERRORS as error:
             rest = BadRow(with_way_out(data_error(error)), is_rest=shard.rows is None)
             yield from [rest] * (1 if shard.rows is None else shard.rows - count)
             return
         if shard.rows is not None and count < shard.rows:
-            problem = f"says that {shard.path} has {counted(shard.rows, 'row')}, and it has {count}"
+            problem = f"says that {shard.path} has {counted(shard.rows, 'row')}, but it has {count}"
             raise InvalidSpec.at("source.path", self.path, problem)
 
 

@@ -32,13 +32,13 @@ OTHER_BOMS = (b"\xff\xfe", b"\xfe\xff")
 UNMARKED = re.compile(rb"(?P<le>(?:[^\0]\0){4})|(?P<be>(?:\0[^\0]){4})")
 """How UTF-16 begins without one, where its first letters are those of English."""
 SAY_IT = (
-    "say source.encoding: {}, where the source has that, or convert it to UTF-8, as by "
-    "iconv -f {} -t UTF-8"
+    "set source.encoding: {} if the source has that field, or convert it to UTF-8, for example "
+    "with iconv -f {} -t UTF-8"
 )
 NO_TEXT = {b"PK\x03\x04": "a ZIP archive or an Excel workbook", b"\xd0\xcf\x11\xe0": "of Excel"}
 """How files begin that bear the ending of text and are none, and what they are."""
 
-NAME_IT = "name the files' encoding in source.encoding, as windows-1252"
+NAME_IT = "set the files' encoding in source.encoding, such as windows-1252"
 
 
 class BadLine(Exception):
@@ -104,7 +104,7 @@ def blocks(
     if unmarked := UNMARKED.match(first):
         end = str(unmarked.lastgroup)
         way_out = SAY_IT.format(f"utf-16-{end}", f"UTF-16{end.upper()}")
-        raise DamagedFile(f"the file is UTF-16, without the mark that says so: {way_out}")
+        raise DamagedFile(f"the file is UTF-16 without a byte order mark: {way_out}")
     yield from chain([first.removeprefix(BOM)], rest)
 
 

@@ -41,8 +41,8 @@ def open_delta(url: str, storage_options: dict[str, Any], version: int | None = 
     except DeltaError as error:
         if UNREADABLE.search(str(error)):
             raise InvalidSpec(
-                f"the Delta table at {url} cannot be read here: {plain(error)}; bring it back to "
-                "what it was before that, or name another one"
+                f"the Delta table at {url} cannot be read here: {plain(error)}; undo that change, "
+                "or use another table"
             ) from error
         if version is None or STORE_SAID.search(str(error)):
             raise ConnectionError(plain(error)) from error

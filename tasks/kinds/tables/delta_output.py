@@ -89,11 +89,11 @@ class DeltaOutput:
         if table is None:
             return None
         if configuration_of(table).get("delta.columnMapping.mode", "none") != "none":
-            return "calls its columns by other names in files (delta.columnMapping)"
+            return "uses other column names in its files (delta.columnMapping)"
         if unknown := sorted(features_of(table) - WRITTEN_FEATURES):
-            return f"uses {', '.join(unknown)} of Delta, which is not written here"
+            return f"uses {', '.join(unknown)} of Delta, which cannot be written here"
         if rules := rules_of(table):
-            return f"has rules for values which are not kept here, {rules}"
+            return f"has rules for values that cannot be enforced here, {rules}"
         return None
 
     def look(self, ledger_id: str) -> TableState:

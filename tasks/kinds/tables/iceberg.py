@@ -43,7 +43,7 @@ def free_of_secrets(properties: dict[str, str]) -> dict[str, str]:
     for name, value in properties.items():
         told = [value] if SECRET_NAME.search(name) else PASSWORD.findall(value)
         if any(not VARIABLE.search(each) for each in told):
-            problem = "{name} holds a secret: put it into the environment, and write ${NAME}"
+            problem = "{name} contains a secret: set it in the environment and write ${NAME} here"
             raise PydanticCustomError("secret", problem, {"name": name})
     return properties
 
@@ -73,7 +73,7 @@ def open_catalog(field: str, properties: dict[str, str], storage_options: dict[s
     try:
         return load_catalog(name, **file_properties(storage_options), **given)
     except (ValueError, ImportError, NotInstalledError) as error:
-        problem = f"is no catalog: {without_values(str(error), properties)}"
+        problem = f"is not a catalog: {without_values(str(error), properties)}"
         # The former error would carry a secret into every traceback.
         raise InvalidSpec.at(field, properties, problem) from None
 
@@ -86,7 +86,7 @@ def refuse_relative(field: str, properties: dict[str, str]) -> None:
     """
     uri = properties.get("uri", "")
     if uri.startswith("sqlite:///") and not uri.startswith("sqlite:////") and uri[10:11] != ":":
-        problem = "is relative to nothing: write sqlite:////folder/file.db, with four slashes"
+        problem = "has no absolute path: write sqlite:////folder/file.db, with four slashes"
         raise InvalidSpec.at(f"{field}.uri", uri, problem)
 
 
@@ -138,7 +138,7 @@ def filled_in(field: str, value: str) -> str:
     """
     missing = [name for name in VARIABLE.findall(value) if name not in os.environ]
     if missing:
-        problem = f"asks for ${{{missing[0]}}}, which the environment does not have"
+        problem = f"uses ${{{missing[0]}}}, which is not set in the environment"
         raise InvalidSpec.at(field, value, problem)
     return VARIABLE.sub(lambda found: os.environ[found[1]], value)
 

@@ -77,8 +77,8 @@ def data_file(
         return parquet_file_to_data_file(files, uncounted, path)
     except ValueError as error:
         problem = (
-            f"takes no file of this output any more ({error}): others have parted the table "
-            f"anew; set its partition spec back to {[*partition_by]}, and run again"
+            f"no longer accepts files of this output ({error}): others have changed how the table "
+            f"is partitioned; set its partition spec back to {[*partition_by]} and run again"
         )
         raise InvalidSpec.at("sink.path", place, problem) from error
 

@@ -74,15 +74,13 @@ class IcebergOutput:
             except FileNotFoundError as error:
                 where = self.embedded or "its catalog"
                 problem = (
-                    f"is a table that {where} knows, and that is gone ({error}): where it was "
-                    "moved, move it back, since Iceberg names its files by whole paths; else "
-                    "remove it there too"
+                    f"is a table in {where}, but its files are gone ({error}): if it was moved, "
+                    "move it back, since Iceberg stores absolute paths; otherwise remove it "
+                    "there too"
                 )
                 raise InvalidSpec.at("sink.path", self.place, problem) from error
             if table is not None and bare(table.location()).rstrip("/") != bare(self.location):
-                problem = (
-                    f"lies at {table.location()}, not at sink.path: name another table or path"
-                )
+                problem = f"is at {table.location()}, not at sink.path: use another table or path"
                 raise InvalidSpec.at("sink.table", ".".join(self.identifier), problem)
             yield table
 
@@ -174,7 +172,7 @@ class IcebergOutput:
         version = self.create(change) if seen.version is None else seen.version
         with self.loaded() as table:
             if table is None or table.metadata_location != version:
-                raise StaleTable(f"{self.place} has changed since it was looked at")
+                raise StaleTable(f"{self.place} has changed since it was read")
             self.commit_on(table, change)
 
     def create(self, change: TableChange) -> str:

@@ -22,7 +22,7 @@ def step_back_of(table: Any, place: str) -> str | None:
         return None
     until = datetime.fromtimestamp(last, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     return (
-        f"by this machine's clock {place} was last changed {behind:.0f} s from now, and engines "
-        "read no table whose changes go back in time: set the clocks of all machines, as by NTP; "
-        f"where this one is right, run again after {until}"
+        f"by this machine's clock, {place} was last changed {behind:.0f} s in the future, and "
+        "engines cannot read a table whose changes go back in time: set the clocks of all "
+        f"machines, for example with NTP; if this one is right, run again after {until}"
     )

@@ -31,8 +31,7 @@ UNSIZED = (
 """Of structs, lists of a fixed size are written, and not read beside other columns; of texts and
 bytes Lance panics."""
 WAYS_OUT = (
-    "give them other names in a step rename, leave them out with sink.keep_columns, or take "
-    "another sink.kind"
+    "rename them in a rename step, leave them out with sink.keep_columns, or use another sink.kind"
 )
 
 
@@ -47,14 +46,12 @@ def refuse_names(schema: pa.Schema) -> None:
     """
     own = [name for name in schema.names if name in LANCES_OWN]
     if own:
-        raise SchemaMismatch(
-            f"a Lance dataset has columns of its own by the names {own}: {WAYS_OUT}"
-        )
+        raise SchemaMismatch(f"Lance reserves the column names {own}: {WAYS_OUT}")
     bad = [name for name in schema.names if UNREADABLE.search(name)]
     if bad:
         raise SchemaMismatch(
-            f"nobody could read the columns {bad} of a Lance dataset, whose names are empty or "
-            f"have a dot, a backquote or a NUL in them: {WAYS_OUT}"
+            "a Lance dataset's columns cannot be read if their names are empty or contain a dot, "
+            f"a backquote or a NUL: {bad}; {WAYS_OUT}"
         )
 
 
@@ -67,9 +64,9 @@ def refuse_types(schema: pa.Schema) -> None:
     bad = {each.name: str(each.type) for each in schema if any(map(is_unsized, inner(each.type)))}
     if bad:
         raise SchemaMismatch(
-            f"no Lance dataset holds lists of a fixed size of objects, texts or bytes: {bad}; make "
-            "them lists of any length in a step, leave them out with sink.keep_columns, or take "
-            "another sink.kind"
+            f"a Lance dataset cannot hold fixed-size lists of objects, texts or bytes: {bad}; "
+            "make them lists of any length in a step, leave them out with sink.keep_columns, or "
+            "use another sink.kind"
         )
 
 

@@ -68,7 +68,7 @@ class LanceOutput:
             return f"is a dataset of storage version {found}, not {STORAGE_VERSION}"
         has_mark = any(key.decode().startswith(APPLIED) for key in dataset.schema.metadata or ())
         if not (has_mark or is_in_order(dataset)):
-            return "is a dataset of which columns have been dropped"
+            return "is a dataset with dropped columns"
         return None
 
     def look(self, ledger_id: str) -> TableState:

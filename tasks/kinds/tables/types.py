@@ -82,8 +82,8 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     bad = {each.name: str(each.type) for each in schema if any(map(is_unknown, inner(each.type)))}
     if bad:
         raise SchemaMismatch(
-            f"no table holds columns of these types: {bad}; make them text or numbers in a step, "
-            "or leave them out with sink.keep_columns"
+            f"tables cannot hold columns of these types: {bad}; make them text or numbers in a "
+            "step, or leave them out with sink.keep_columns"
         )
     return pa.schema([pa.field(each.name, plain(each.type)) for each in schema])
 
@@ -99,7 +99,7 @@ def refuse_empty_objects(schema: pa.Schema) -> None:
     bad = [each.name for each in schema if any(map(is_empty_object, inner(each.type)))]
     if bad:
         raise SchemaMismatch(
-            f"the columns {bad} hold objects without any key, which this sink cannot keep: leave "
+            f"the columns {bad} contain objects without keys, which this sink cannot store: leave "
             "them out with sink.keep_columns"
         )
 
@@ -122,7 +122,9 @@ def check_partition_types(schema: pa.Schema, by: list[str]) -> None:
     """
     bad = of_other_types(schema, by, PARTITION)
     if bad:
-        problem = "cannot part a table: take columns of text, whole numbers, dates or true/false"
+        problem = (
+            "cannot partition a table: use columns of text, whole numbers, dates or true/false"
+        )
         raise InvalidSpec.at("sink.partition_by", bad, problem)
 
 
@@ -135,7 +137,7 @@ def check_folder_types(schema: pa.Schema, by: list[str]) -> None:
     types = {name: schema.field(name).type for name in by if name in schema.names}
     bad = {name: str(each) for name, each in types.items() if is_no_folder(each)}
     if bad:
-        problem = "cannot be folders: take columns of text, numbers, dates, times or true/false"
+        problem = "cannot be folders: use columns of text, numbers, dates, times or true/false"
         raise InvalidSpec.at("sink.partition_by", bad, problem)
 
 
@@ -157,7 +159,7 @@ def check_key(schema: pa.Schema, key: list[str]) -> None:
         raise InvalidSpec.at("sink.key", missing, problem)
     bad = of_other_types(schema, key, KEY)
     if bad:
-        problem = "cannot name a row: take columns of text, whole numbers, dates, times or bytes"
+        problem = "cannot identify a row: use columns of text, whole numbers, dates, times or bytes"
         raise InvalidSpec.at("sink.key", bad, problem)
 
 
@@ -174,7 +176,7 @@ def check_order(schema: pa.Schema, newest_by: str | None) -> None:
         problem += did_you_mean(newest_by, schema.names)
         raise InvalidSpec.at("sink.newest_by", newest_by, problem)
     if bad := of_other_types(schema, [newest_by], ORDERED):
-        problem = "has no order: take a column of times, dates, numbers or text"
+        problem = "cannot be ordered: use a column of times, dates, numbers or text"
         raise InvalidSpec.at("sink.newest_by", bad, problem)
 
 
@@ -211,19 +213,19 @@ def check_fit(place: str, wanted: pa.Schema, there: pa.Schema, *, evolve: bool) 
     ]
     needed = [e.name for e in there if not e.nullable and e.name not in wanted.names]
     if other or needed:
-        problem = f"is a table of other columns: {'; '.join(other)}"
+        problem = f"is a table with other columns: {'; '.join(other)}"
         problem += f"; {needed} must have values there" if needed else ""
         raise InvalidSpec.at(
             "sink.path",
             place,
-            f"{problem}: cast or rename them, by sink.types or a step (what is published already "
-            "is then made anew, with --replace-output), or use another path",
+            f"{problem}: cast or rename them with sink.types or a step (then --replace-output "
+            "makes the published rows again), or use another path",
         )
     new = [name for name in wanted.names if name not in known]
     if new and not evolve:
         problem = (
-            f"is a table without the columns {new}: say sink.evolve_schema: true to add "
-            "them, leave them out with sink.keep_columns, or use another path"
+            f"is a table without the columns {new}: set sink.evolve_schema: true to add them, "
+            "leave them out with sink.keep_columns, or use another path"
         )
         raise InvalidSpec.at("sink.path", place, problem)
 

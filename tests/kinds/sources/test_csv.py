@@ -110,20 +110,20 @@ def test_good_and_bad_are_all_rows_in_order(
         (b"x,y", "column 'a': conversion error to int64: invalid value 'x'"),
         (
             b"-1.5,x",
-            "column 'a': conversion error to int64: invalid value '-1.5'; source.types: "
-            "{a: float64} takes it",
+            "column 'a': conversion error to int64: invalid value '-1.5'; set source.types: {a: "
+            "float64}",
         ),
         (
             b"1,\xff",
-            "the row is not UTF-8: byte 0xff at 2; name the files' encoding in source.encoding, as "
-            "windows-1252",
+            "the row is not UTF-8: byte 0xff at 2; set the files' encoding in source.encoding, "
+            "such as windows-1252",
         ),
         (b"1,x\x00", "the row has a NUL byte"),
         (b'1,"x', "a quote is opened in this line and not closed"),
         (
             b'1,"a \\"b\\" c"',
-            'a quote within quotes is written \\", and is to be doubled: write the file so, as '
-            "Spark does by its option escape",
+            'a quote within quotes is written \\", but must be doubled: write the file that way, '
+            "in Spark with its option escape",
         ),
     ],
 )
@@ -167,7 +167,7 @@ def test_a_number_beyond_all_doubles_is_set_aside_and_no_other(
     tmp_path: Path, number: str, beside: str
 ) -> None:
     first, bad, third = parsed(tmp_path, f"a\n{beside}\n{number}\n{beside}\n".encode())
-    assert re.match("column 'a': (a number is larger than any|conversion error to)", str(bad.error))
+    assert re.match("column 'a': (a number is too large for a|conversion error to)", str(bad.error))
     assert len(str(bad.error)) < 1_000
     # Digits say nothing of the type; who writes an exponent means doubles.
     whole = beside.isdigit() and not set(number) & set("e.")
@@ -201,7 +201,9 @@ def test_hexadecimal_digits_become_no_negative_number(tmp_path: Path) -> None:
     assert [row["h"] for row in rows] == [digits, "0x10"]
     first, bad = parsed(tmp_path, f"h,n\n0x10,1\n{digits},-2\n".encode(), types={"h": "int64"})
     assert first == {"h": 16, "n": 1}
-    assert "column 'h': a number needs more than 63 bits; source.types takes it" in str(bad.error)
+    assert "column 'h': a number needs more than 63 bits; set its type in source.types" in str(
+        bad.error
+    )
     rows = parsed(tmp_path, f"h\n0x10\n{digits}\n".encode(), types={"h": "uint64"})
     assert [row["h"] for row in rows] == [16, int(digits, 16)]
 
@@ -269,12 +271,12 @@ def test_types_are_those_of_the_first_file_with_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "reason"),
     [
-        (b"a,c", "the header lacks 'b' and has the new 'c', unlike the first file with rows"),
+        (b"a,c", "the header lacks 'b' and also has 'c', unlike the first file with rows"),
         (b"a,b,a", "the header has columns twice: 'a'"),
         (
             b"a,\xff",
-            "the header cannot be read: the line is not UTF-8: byte 0xff at 2; name the files' "
-            "encoding in source.encoding, as windows-1252",
+            "the header cannot be read: the line is not UTF-8: byte 0xff at 2; set the files' "
+            "encoding in source.encoding, such as windows-1252",
         ),
         (b'a,"b', "a quote is opened in this line and not closed"),
     ],
@@ -308,7 +310,7 @@ def test_a_column_with_values_in_later_files_alone_is_known_to_be_text(
     write(tmp_path, "c.csv", b"a,n,t,none\n3,,x,\n4,5,,\n")
     source = CsvSource(path=str(tmp_path))
     assert [row["n"] for row in read_all(source)] == [None, "3.5", None, "5"]
-    told = "in .*b.csv, and is read as text: to have it as what it is there .n: double., name"
+    told = "is read as text, but .*b.csv has values in it: to read them with their type .n: double."
     assert re.search(told, caplog.text)
     assert len(caplog.records) == 1
     schema = known(source)
@@ -467,7 +469,7 @@ def test_a_later_file_of_another_delimiter_is_set_aside(
     found = parsed(tmp_path, b"sep=,\na\nx\n", **fields)
     bad = [each for each in found if isinstance(each, BadRow)]
     assert [each.raw for each in bad] == lines
-    problem = "source.delimiter: ',' is not what the first line says ('sep=;')"
+    problem = "source.delimiter: ',' is not the one in the first line ('sep=;')"
     assert {str(each.error) for each in bad} == {problem}
     assert [*found[-len(bad) - 1].values()] == ["x"]
 
@@ -505,11 +507,11 @@ def test_files_of_other_encodings_and_with_lines_above_the_header(
 def test_a_line_above_the_header_is_told_with_the_way_out(tmp_path: Path, first: bytes) -> None:
     bad = parsed(tmp_path, first + b"\na,b,c,d\n1,2,3,4\n")
     assert all("; where '#" in str(each.error) for each in bad)
-    assert all("source.skip_lines passes over it" in str(each.error) for each in bad)
+    assert all("skip it with source.skip_lines" in str(each.error) for each in bad)
 
 
 def test_a_line_above_the_header_as_wide_as_the_table(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSpec, match=r"twice: ''.*passed over by source\.skip_lines$"):
+    with pytest.raises(InvalidSpec, match=r"twice: ''.* above the header with source\.skip_lines$"):
         parsed(tmp_path, b"Export,,\na,b,c\n1,2,3\n")
 
 
@@ -518,7 +520,7 @@ def test_a_header_in_a_later_file_is_no_row_where_files_have_none(tmp_path: Path
     write(tmp_path, "b.csv", BOM + b'"a",b\nx,y\n')
     first, bad, last = read_all(CsvSource(path=str(tmp_path), column_names=["a", "b"]))
     assert first == last == {"a": "x", "b": "y"}
-    assert str(bad.error) == "a header, and source.column_names is for files without one"
+    assert str(bad.error) == "a header, but source.column_names is for files without one"
     assert bad.raw == '"a",b'
 
 
@@ -545,7 +547,7 @@ def test_a_header_that_comes_again_is_no_row_and_no_word_among_numbers(
     lines = [mark + b"a,b", value + b",y", mark + b"a,b", value + b',"a,b', b'a,b"', value + b",z"]
     first, bad, quoted, last = parsed(tmp_path, end.join(lines))
     assert (first, last) == ({"a": typed, "b": "y"}, {"a": typed, "b": "z"})
-    assert str(bad.error) == "it is the header again, as where files were joined"
+    assert str(bad.error) == "it is the header again, as in joined files"
     assert quoted["b"].split() == ["a,b", "a,b"]
     one = parsed(tmp_path, end.join([b"a", value, b"a"]))
     assert [row["a"] for row in one] == [value.decode(), "a"]  # which may be a value
@@ -586,7 +588,7 @@ def test_a_slip_in_a_header_becomes_no_column(tmp_path: Path, header: str) -> No
     source = CsvSource(path=str(tmp_path))
     first, bad = read_all(source, pins := grown(source))
     assert first == {"a": 1}
-    assert re.search("has the new .* unlike the files that were asked|twice", str(bad.error))
+    assert re.search("also has .* unlike the files inspected|twice", str(bad.error))
     assert schema_of(pins["schema"]).names == ["a"]
 
 
@@ -605,7 +607,7 @@ def test_a_type_for_a_column_that_comes_later(
     write(tmp_path, "1.csv", b"a\n1\n")
     source = CsvSource(path=str(tmp_path), types={"late": "string"})
     pins = grown(source)
-    assert "source.types: the files have no column late, which is null there" in caplog.text
+    assert "source.types: the files do not have the column late, so it is null there" in caplog.text
     write(tmp_path, "2.csv", b"late,a\n007,2\n")
     assert read_all(source, pins) == [{"a": 1, "late": None}, {"a": 2, "late": "007"}]
     typed = CsvSource(path=str(tmp_path), types={"late": "string", "later": "bool"})

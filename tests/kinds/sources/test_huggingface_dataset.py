@@ -287,7 +287,7 @@ def test_damaged_notes_of_columns_cost_their_file(folder: Path, number: int) -> 
     file.write_bytes(file.read_bytes().replace(b'{"info":', b'{"info"\xff'))
     rows = read_all(source(folder, columns=["label", "text"]))
     (bad,) = [row for row in rows if isinstance(row, BadRow)]
-    assert "notes of its columns is no JSON" in str(bad.error)
+    assert "notes on its columns are not JSON" in str(bad.error)
     assert len(rows) == 1 + ROWS // 2
     assert rows[1 - number] == {"label": ["dog", "cat"][number], "text": f"text {5 - 5 * number}"}
 

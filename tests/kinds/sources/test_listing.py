@@ -142,7 +142,7 @@ def test_a_pipe_is_no_input(folder: Path, path: str) -> None:
     """Whoever opened it would wait for somebody to write."""
     os.mkfifo(folder / "p.parquet")
     (folder / "day=1/z.parquet").symlink_to(folder / "p.parquet")
-    with pytest.raises(InvalidSpec, match=r"[pz]\.parquet' is no file, but a pipe.*exclude"):
+    with pytest.raises(InvalidSpec, match=r"[pz]\.parquet' is not a file but a pipe.*exclude"):
         names(folder, path)
     assert names(folder, "", exclude=["[pz].parquet"]) == ALL
 

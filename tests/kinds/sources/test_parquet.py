@@ -89,8 +89,12 @@ def test_columns_that_differ_from_the_first_files_are_told_once(
     rows = [{x: 1, y: 1}, {x: 2, y: None}, {x: 2, y: None}]
     assert read_all(source(tmp_path)) == rows
     lacks, has = capsys.readouterr().out.splitlines()
-    assert f"b.parquet lacks columns {y}, as others have; they are null in its rows" in lacks
-    assert f"b.parquet has columns {z}, as the first file has not; they are not read" in has
+    assert (
+        f"b.parquet lacks columns {y}, which other files have; they are null in its rows" in lacks
+    )
+    assert (
+        f"b.parquet has columns {z}, which the first file does not have; they are not read" in has
+    )
     # Who names columns has said what is wanted.
     assert read_all(source(tmp_path, columns=[x])) == [{x: 1}, {x: 2}, {x: 2}]
     assert capsys.readouterr().out == ""
@@ -105,7 +109,9 @@ def test_a_column_that_is_spelt_otherwise_is_not_taken_for_one_that_is_missing(
     store(tmp_path, "c.parquet", {"x": [0.5], "id": [3], "Id": [4]})
     first, bad, last = read_all(source(tmp_path, columns=columns))
     assert (first["id"], last["id"]) == (1, 3)
-    said = "the file has the column 'ID ' in place of 'id': name it alike in all files, or leave "
+    said = (
+        "the file has the column 'ID ' instead of 'id': use the same name in all files, or leave "
+    )
     assert str(bad.error) == f"{said}it out of source.columns"
     assert "b.parquet" not in capsys.readouterr().out, "null in its rows, and not read"
 
@@ -209,7 +215,7 @@ def test_columns_have_the_types_that_the_spec_gives_them(tmp_path: Path) -> None
         {"x": 1.0, "zip": "501", "y": None, "new": None},
         {"x": 0.5, "zip": "00502", "y": "y", "new": None},
     ]
-    assert "'x': string cannot become double without loss: name a type for" in str(bad.error)
+    assert "'x': string cannot become double without loss: give one type for" in str(bad.error)
     # What an earlier run has set aside is read again as the spec now says.
     storage, stats = list_inputs(given)
     earlier = source(tmp_path).pin(storage, stats)
@@ -240,14 +246,16 @@ def test_a_column_with_a_type_that_no_file_has_is_told(
     store(tmp_path, "a.parquet", {"x": [1], "y": [1]})
     rows = read_all(source(tmp_path, types={"xx": "string"}))
     assert rows == [{"x": 1, "y": 1, "xx": None}]
-    said = "source.types: the files have no column xx, which is null there; the first has x, y"
+    said = (
+        "source.types: the files do not have the column xx, so it is null there; the first has x, y"
+    )
     assert said in caplog.text
 
 
 def test_a_type_for_a_column_in_another_case_is_refused(tmp_path: Path) -> None:
     """It would be a second column, of nulls."""
     store(tmp_path, "a.parquet", {"Price": [1]})
-    said = r"source\.types: 'price' is a column of none of the files: did you mean 'Price'\?"
+    said = r"source\.types: 'price' is not a column of any file: did you mean 'Price'\?"
     with pytest.raises(InvalidSpec, match=said):
         read_all(source(tmp_path, types={"price": "string"}))
     store(tmp_path, "b.parquet", {"Price": [2], "price": ["2"]})
@@ -273,7 +281,7 @@ def test_a_later_file_without_a_named_column_gives_bad_rows(tmp_path: Path) -> N
 def test_a_column_that_is_there_twice_is_none_of_them(tmp_path: Path) -> None:
     twice = pa.Table.from_arrays([pa.array([at]) for at in (1, 2, 3)], names=["x", "x", "y"])
     pq.write_table(twice, tmp_path / "b.parquet")
-    with pytest.raises(InvalidSpec, match=r"source\.columns: \['x'\] is there more than once"):
+    with pytest.raises(InvalidSpec, match=r"source\.columns: \['x'\] occurs more than once"):
         read_all(source(tmp_path))
     assert read_all(source(tmp_path, columns=["y"])) == [{"y": 3}]
     store(tmp_path, "a.parquet", {"x": [0]})
@@ -324,9 +332,9 @@ def test_rows_before_a_damaged_page_are_read(
     assert good == noise[: len(good)].tolist()
     assert len(found) == len(noise)
     assert {str(row.error) for row in found[len(good) :]} == {
-        "the Parquet file is damaged, or is none: could not verify page integrity, CRC checksum "
-        f"verification failed for page_ordinal {len(good) // 8192}; where whoever wrote the file "
-        "is known for wrong ones, set source.verify_checksums: false"
+        "the file is damaged, or not a Parquet file: could not verify page integrity, CRC "
+        f"checksum verification failed for page_ordinal {len(good) // 8192}; if its writer is "
+        "known to write wrong checksums, set source.verify_checksums: false"
     }
     if len(damage) == 1:
         unverified = read_all(source(tmp_path, verify_checksums=False))
@@ -459,7 +467,7 @@ def test_folders_are_columns(tmp_path: Path) -> None:
     only = source(tmp_path, columns=["level", "x"], partition_columns={"level": "int64"})
     assert read_all(only)[-1] == {"x": 3, "level": 8}
     assert read_all(source(tmp_path, columns=["x"], partition_columns=TYPES))[-1] == {"x": 3}
-    with pytest.raises(ValidationError, match="columns names folders only"):
+    with pytest.raises(ValidationError, match="columns lists only folders"):
         source(tmp_path, columns=["level"], partition_columns=TYPES)
 
 
@@ -468,7 +476,7 @@ def test_folders_are_columns(tmp_path: Path) -> None:
     [
         ("level=high", "the folder level=high is no int64: Failed to parse string: 'high'"),
         ("level=9%E9", "the folder level=9%E9 is no int64: 'utf-8' codec can't decode byte 0xe9"),
-        ("other", "the file lies in no folder level=..."),
+        ("other", "the file is not in a folder level=..."),
     ],
 )
 def test_a_file_in_no_such_folder_is_set_aside(tmp_path: Path, folder: str, problem: str) -> None:
@@ -480,7 +488,9 @@ def test_a_file_in_no_such_folder_is_set_aside(tmp_path: Path, folder: str, prob
 
 
 def test_a_folder_of_no_input_is_refused_by_the_plan(tmp_path: Path) -> None:
-    message = r"source\.partition_columns: 'lvl' is a folder of no input; of '.*a.parquet': level$"
+    message = (
+        r"source\.partition_columns: 'lvl' is not among .* input; those of '.*a.parquet': level$"
+    )
     misspelt = source(tmp_path, partition_columns={"lvl": "int64"})
     for name in ("aside", "level=1"):  # the first file alone tells nothing
         in_folders(tmp_path, name, [1])

@@ -64,9 +64,9 @@ def test_what_arrow_has_no_type_for() -> None:
     assert good["opens"].to_pylist() == ["10:00:00+02:00"]
     assert isinstance(bad, BadRow)
     assert str(bad.error).endswith(
-        "have 1 digit after the point: cast the column in a source.query"
+        "have 1 digit after the decimal point: cast the column in source.query"
     )
-    with pytest.raises(TypeError, match="column 'id' holds values of no one type"):
+    with pytest.raises(TypeError, match="column 'id' has values of more than one type"):
         arrow.schema_of(["id"], [(2**64,)])
 
 

@@ -121,7 +121,9 @@ def test_a_table_that_was_copied_since_as_it_was_at_a_time(tmp_path: Path) -> No
     copied = shutil.copytree(lake.url, tmp_path / "copy", copy_function=shutil.copyfile)
     assert ids(DeltaSource(path=str(copied), as_of=then)) == [0, 1]
     without_old_log(lake)
-    with pytest.raises(InvalidSpec, match=r"source\.as_of: .*the oldest version left is younger"):
+    with pytest.raises(
+        InvalidSpec, match=r"source\.as_of: .*the oldest remaining version is newer"
+    ):
         ids(lake.source(as_of=then))
 
 
@@ -176,7 +178,7 @@ def test_a_log_that_was_cleaned_up_up_to_a_compaction_is_none_of_one(
     assert [stat.identity == GONE for stat in left] == [False, False, True, True]
     there = {int(commit.stem) for commit in Path(lake.url, "_delta_log").glob("0*.json")}
     assert set(asked) == there - {0} != set(range(1, lake.table.version() + 1)), "what is left"
-    with pytest.raises(InvalidSpec, match=r"source\.version: 1 is no version of .*cleaned up"):
+    with pytest.raises(InvalidSpec, match=r"source\.version: 1 is not a version of .*cleaned up"):
         list_inputs(lake.source(version=1, on_empty="succeed"))
 
 
@@ -242,9 +244,12 @@ def test_a_store_that_fails_has_cleaned_no_version_up(s3: S3) -> None:
         ({"filter": "nope > 1"}, r"source\.filter: .*names \['nope'\], not among"),
         ({"filter": "day > 1"}, r"source\.filter: 'day > 1' does not fit"),
         ({"filter": "day >"}, r"source\.filter: 'day >' does not parse"),
-        ({"filter": "10 / id > 5"}, r"source\.filter: '10 / id > 5' .*calculate in a step filter"),
-        ({"filter": "id > -1 and -id < 2"}, r"source\.filter: .*calculate in a step filter"),
-        ({"version": 77}, r"source\.(version|snapshot): 77 is no version of .* or was cleaned up"),
+        ({"filter": "10 / id > 5"}, r"source\.filter: '10 / id > 5' .*calculate in a filter step"),
+        ({"filter": "id > -1 and -id < 2"}, r"source\.filter: .*calculate in a filter step"),
+        (
+            {"version": 77},
+            r"source\.(version|snapshot): 77 is not a version of .* or was cleaned up",
+        ),
     ],
 )
 def test_what_does_not_fit_is_said_before_a_run(
@@ -259,7 +264,7 @@ def test_what_does_not_fit_is_said_before_a_run(
 def test_what_lance_cannot_filter_by_is_said_before_a_run(tmp_path: Path) -> None:
     lake = LanceLake(str(tmp_path / "numbers"))
     lake.append(1)
-    with pytest.raises(InvalidSpec, match="none that Lance reads by"):
+    with pytest.raises(InvalidSpec, match="not a filter that Lance can use"):
         list_inputs(lake.source(filter="vector is not None"))
 
 
@@ -271,7 +276,9 @@ def test_a_column_that_keeps_lance_from_filtering_by_others_is_said_before_a_run
 
     rows = pa.table({"id": [1], "other": pa.nulls(1, kind)})
     lance.write_dataset(rows, str(tmp_path), data_storage_version="2.2")
-    with pytest.raises(InvalidSpec, match=r"source\.filter: .*none that Lance reads.*step filter"):
+    with pytest.raises(
+        InvalidSpec, match=r"source\.filter: .*not a filter that Lance.*filter step"
+    ):
         list_inputs(LanceSource(path=str(tmp_path), filter="id == 1"))
 
 
@@ -285,7 +292,7 @@ def test_what_iceberg_cannot_filter_by_is_said_before_a_run(column: str, tmp_pat
         )
     with pytest.raises(InvalidSpec, match=rf"source\.filter: .*names \['{column}'\].*step filter"):
         list_inputs(lake.source(filter=f"{column} is None"))
-    with pytest.raises(InvalidSpec, match=r"source\.filter: .*DoubleLiteral.*in a step filter"):
+    with pytest.raises(InvalidSpec, match=r"source\.filter: .*DoubleLiteral.*with a filter step"):
         list_inputs(lake.source(filter="id > 0.5"))
 
 
@@ -352,7 +359,7 @@ def test_of_large_blobs_only_a_few_are_in_memory(
 
 
 def test_a_name_without_a_namespace_is_none(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSpec, match=r"source.path: 'orders' is no table's name"):
+    with pytest.raises(InvalidSpec, match=r"source.path: 'orders' is not a table's name"):
         check_source(IcebergSource(path="orders", catalog={"type": "sql", "uri": "sqlite://"}))
     here = {"type": "sql", "uri": "sqlite:///catalog.db"}
     with pytest.raises(InvalidSpec, match=r"^source\.catalog\.uri: .*with four slashes"):
@@ -382,7 +389,7 @@ def test_a_log_of_delta_that_cannot_be_read_is_not_asked_again(entry: str, tmp_p
 def test_partitions_of_bytes_are_refused(tmp_path: Path) -> None:
     rows = pa.table({"k": [b"a/\xff"], "x": [1]})
     write_deltalake(str(tmp_path), rows, partition_by=["k"])
-    with pytest.raises(InvalidSpec, match=r"is parted by the bytes of \['k'\]"):
+    with pytest.raises(InvalidSpec, match=r"is partitioned by the bytes of \['k'\]"):
         list_inputs(DeltaSource(path=str(tmp_path)))
 
 
@@ -390,7 +397,7 @@ def test_a_version_and_a_time_are_one_too_many(lake: Lake) -> None:
     field = "snapshot" if isinstance(lake, IcebergLake) else "version"
     with pytest.raises(ValidationError, match="or as_of"):
         lake.source(**{field: 1, "as_of": "2026-01-01"})
-    with pytest.raises(ValidationError, match="by filter"):
+    with pytest.raises(ValidationError, match="with filter"):
         lake.source(exclude=["*"])
 
 
@@ -422,7 +429,7 @@ def test_no_iceberg_table_there(tmp_path: Path) -> None:
             check_source(IcebergSource(path=name, catalog=lake.catalog))
     with pytest.raises(InvalidSpec, match=r"source\.catalog: .*NO_SUCH_VARIABLE"):
         check_source(IcebergSource(path="a.b", catalog={"uri": "${NO_SUCH_VARIABLE}"}))
-    with pytest.raises(InvalidSpec, match="computes nothing"):
+    with pytest.raises(InvalidSpec, match="cannot compute"):
         lake.source(filter="date('2026-01-31') > date('2026-01-30') and id > 2").check()
     lake.append(1)
     with pytest.raises(InvalidSpec, match="cannot be compared"):
@@ -511,7 +518,7 @@ def test_a_tag_of_lance(tmp_path: Path) -> None:
     source = lake.source(tag="v1")
     assert ids(source) == [1, 2]
     assert ids(source.as_planned(pins_of(source))) == [1, 2]
-    with pytest.raises(InvalidSpec, match=r"source\.tag: 'v2' is no version of"):
+    with pytest.raises(InvalidSpec, match=r"source\.tag: 'v2' is not a version of"):
         ids(lake.source(tag="v2"))
 
 

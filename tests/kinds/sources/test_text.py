@@ -120,7 +120,7 @@ def test_good_and_bad_are_all_lines_in_order(lines: list[bytes], end: bytes, siz
 
 def test_a_bad_line_says_what_is_wrong(tmp_path: Path) -> None:
     [bad] = texts(tmp_path, BAD * 300)
-    assert str(bad.error).startswith("the line is not UTF-8: byte 0xe9 at 1; name the files' enc")
+    assert str(bad.error).startswith("the line is not UTF-8: byte 0xe9 at 1; set the files' enc")
     assert bad.raw.startswith("k\\xe9k")
 
 
@@ -141,12 +141,10 @@ def test_utf_16_that_does_not_say_so_is_one_bad_row_that_names_it(
     """Its lines would be rows with a NUL behind each letter."""
     content = "id,name\r\n1,x\r\n".encode(f"utf-16-{end}")
     [bad] = texts(tmp_path, content)
-    assert f"say source.encoding: utf-16-{end}, " in str(bad.error)
+    assert f"set source.encoding: utf-16-{end}, " in str(bad.error)
     assert texts(tmp_path, content, encoding=f"utf-16-{end}") == ["id,name", "1,x"]
     [bad] = texts(tmp_path, content, encoding=written)
-    assert str(bad.error).endswith(
-        ": it lacks the mark that says which; say utf-16-le or utf-16-be"
-    )
+    assert str(bad.error).endswith(": it has no byte order mark; set utf-16-le or utf-16-be")
 
 
 @pytest.mark.parametrize("encoding", ["windows-1252", "shift_jis", "utf-16", "utf-16-le", "utf-8"])
@@ -173,7 +171,7 @@ def test_what_another_encoding_has_not_is_a_bad_line_or_the_rest(tmp_path: Path)
     assert (first, rest.is_rest) == ("kék", True)
     assert str(rest.error) == "the file is not utf-16, as source.encoding says"
     for unknown in ("windows-125", "rot13"):
-        with pytest.raises(ValidationError, match=f"'{unknown}' is no encoding of text: windows-"):
+        with pytest.raises(ValidationError, match=f"'{unknown}' is not a text encoding: use one"):
             TextSource(path=str(tmp_path), encoding=unknown)
 
 
@@ -237,7 +235,7 @@ def test_a_python_without_xz_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyP
     content = lzma.compress(b"a\n")
     monkeypatch.setitem(sys.modules, "lzma", None)
     with pytest.raises(
-        InvalidSpec, match=r"^source\.path: '.*a\.txt\.xz' is compressed by xz, which"
+        InvalidSpec, match=r"^source\.path: '.*a\.txt\.xz' is compressed with xz, which"
     ):
         texts(tmp_path, content, "a.txt.xz")
 

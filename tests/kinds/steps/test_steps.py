@@ -389,7 +389,7 @@ def test_a_column_of_any_name_stands_in_backticks(name: str, expression: str) ->
 
 @pytest.mark.parametrize("expression", ["class > 1", "first name == 'x'", "`x > 1", "'x' == 1"])
 def test_a_name_that_is_no_word_of_pythons_is_told_its_place(expression: str) -> None:
-    with pytest.raises(InvalidSpec, match="stands in backticks, as in `first name` == 'Ada'"):
+    with pytest.raises(InvalidSpec, match="in backticks, such as `first name` == 'Ada'"):
         FilterStep(expression=expression).check()
 
 
@@ -564,8 +564,8 @@ def test_python_refuses_reserved_names() -> None:
 @pytest.mark.parametrize(
     ("function", "problem"),
     [
-        ("steps_code", "must read"),
-        ("no_such_module:f", "names no module 'no_such_module'"),
+        ("steps_code", "must be"),
+        ("no_such_module:f", "needs the module 'no_such_module'"),
         ("steps_code:missing", "is not there"),
     ],
 )

@@ -66,8 +66,8 @@ class CsvFiles(EncodedSource):
     def _told_apart(self) -> Self:
         if self.delimiter == self.quote_char:
             raise ValueError(
-                f"delimiter and quote_char are both {self.delimiter!r}: give one of them another "
-                "character, quote_char one that no value has where none is quoted"
+                f"delimiter and quote_char are both {self.delimiter!r}: change one of them; if no "
+                "value is quoted, set quote_char to a character that no value contains"
             )
         return self
 
@@ -90,7 +90,7 @@ class CsvFiles(EncodedSource):
             return records, None
         if said[1] == self.delimiter.encode():
             return records, None
-        return records, f"is not what the first line says ({said[0].decode(errors='replace')!r})"
+        return records, f"is not the one in the first line ({said[0].decode(errors='replace')!r})"
 
     def infer(
         self, file: IO[bytes], path: str, most_bytes: int = BYTES_TO_INFER

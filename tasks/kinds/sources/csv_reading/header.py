@@ -8,7 +8,7 @@ import pyarrow as pa
 from tasks.kinds.sources.source import BadRow
 from tasks.kinds.sources.text import bad_row
 
-SEVERAL = "the files that were asked for columns; source.types with its type takes a new one"
+SEVERAL = "the files inspected for columns; to take a new one, give its type in source.types"
 
 
 def refuse_others(
@@ -35,7 +35,7 @@ def refuse_others(
     if needed is not None and len(missing) < len(schema):
         missing = [repr(name) for name in needed if name not in here]
     found = [f"lacks {', '.join(missing)}"] * bool(missing)
-    found += [f"has the new {', '.join(new)}"] * bool(new)
+    found += [f"also has {', '.join(new)}"] * bool(new)
     if found:
         unlike = "the first file with rows" if needed is None else SEVERAL
         raise ValueError(f"the header {' and '.join(found)}, unlike {unlike}")

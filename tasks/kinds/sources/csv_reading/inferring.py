@@ -116,8 +116,8 @@ def tell_of_text(path: str, columns: Sequence[pa.Field]) -> None:
         columns: as that file alone would have them.
     """
     logger.warning(
-        "the first file has no value in a column that has some in %s, and is read as text: to have "
-        "it as what it is there (%s), name its type in source.types",
+        "a column without a value in the first file is read as text, but %s has values in it: to "
+        "read them with their type (%s), set it in source.types",
         path,
         ", ".join(f"{each.name}: {each.type}" for each in columns),
     )

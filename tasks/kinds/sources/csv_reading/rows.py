@@ -37,16 +37,16 @@ WIDER = {
 }
 """Values of a column that the first rows have whole numbers, days or seconds in, and the type that
 takes them all."""
-ABOVE = "; where {!r} stands above the header, source.skip_lines passes over it"
+ABOVE = "; if {!r} is above the header, skip it with source.skip_lines"
 MAY_BE_WRAPPED = re.compile(WRAPPED.encode())
 
 ESCAPED = (
-    "a quote within quotes is written \\{quote}, and is to be doubled: write the file so, as Spark "
-    "does by its option escape"
+    "a quote within quotes is written \\{quote}, but must be doubled: write the file that way, "
+    "in Spark with its option escape"
 )
 NUL = "the row has a NUL byte"
 NUMBER = re.compile(inferring.NUMBER)
-AGAIN = "it is the header again, as where files were joined"
+AGAIN = "it is the header again, as in joined files"
 Ragged: TypeAlias = Callable[[pc.InvalidRow], str]
 """Says what becomes of a record with more values than there are columns, or fewer."""
 
@@ -253,7 +253,7 @@ class Parser:
             said = conversion[2][:RAW_CHARACTERS]  # it holds the value
             name = self.header[int(conversion[1])]
             takes = (wider for pattern, wider in WIDER.items() if pattern.search(said))
-            ways_out = (f"; source.types: {{{name}: {wider}}} takes it" for wider in takes)
+            ways_out = (f"; set source.types: {{{name}: {wider}}}" for wider in takes)
             return f"column {name!r}: {said}{next(ways_out, '')}"
         try:
             values = self.dialect.values(record)

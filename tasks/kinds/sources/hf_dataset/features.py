@@ -25,7 +25,7 @@ def features_of(schema: pa.Schema) -> dict[str, Any]:
     try:
         held = json.loads((schema.metadata or {}).get(METADATA, b"{}"))
     except ValueError as error:
-        raise pa.ArrowInvalid(f"what the file notes of its columns is no JSON: {error}") from error
+        raise pa.ArrowInvalid(f"the file's notes on its columns are not JSON: {error}") from error
     match held:
         case {"info": {"features": dict(features)}}:
             return features
@@ -74,7 +74,7 @@ def embedded(column: pa.ChunkedArray) -> pa.ChunkedArray:
         path = paths.filter(outside)[0]
         raise ValueError(
             f"the file {path} is not in the dataset, only its path: save it with save_to_disk, "
-            "which takes files in"
+            "which includes files"
         )
     return data
 
@@ -88,5 +88,5 @@ def named(column: pa.ChunkedArray, names: list[str]) -> pa.ChunkedArray:
     numbers = pc.if_else(pc.equal(column, NO_LABEL), None, column)
     unknown = numbers.filter(pc.or_(pc.less(numbers, 0), pc.greater_equal(numbers, len(names))))
     if len(unknown):
-        raise ValueError(f"the label {unknown[0]} has no name: there are {len(names)}")
+        raise ValueError(f"the label {unknown[0]} has no name: there are {len(names)} names")
     return pa.chunked_array([pa.array(names, pa.string())]).take(numbers)

@@ -8,7 +8,7 @@ from tasks.protocol.storage import FsspecStorage
 
 STATE = "state.json"
 SPLITS = "dataset_dict.json"
-NOT_SAVED = "save_to_disk did not write it; save the dataset anew"
+NOT_SAVED = "save_to_disk did not write it; save the dataset again"
 
 
 def data_files(storage: FsspecStorage, folder: str) -> list[str]:
@@ -19,7 +19,7 @@ def data_files(storage: FsspecStorage, folder: str) -> list[str]:
     """
     state = json_file(storage, f"{folder}/{STATE}")
     if state is None:
-        problem = f"holds Arrow files and no {STATE}: give a folder that save_to_disk wrote"
+        problem = f"has Arrow files but no {STATE}: give a folder that save_to_disk wrote"
         raise InvalidSpec.at("source.path", folder, problem)
     match state:
         case {"_data_files": [*files]} if all(map(has_name, files)):

@@ -15,7 +15,7 @@ from tasks.kinds.sources.source import BadRow, Read
 from tasks.kinds.sources.sql_reading.unreadable import Unreadable
 
 DECIMAL_DIGITS = 38
-WAY_OUT = "cast the column in a source.query"
+WAY_OUT = "cast the column in source.query"
 Row = tuple[Any, ...]
 
 
@@ -46,8 +46,8 @@ def type_of(name: str, values: Sequence[Any]) -> pa.DataType:
     try:
         return pa.array([plain(value) for value in present]).type
     except (ValueError, TypeError, OverflowError) as error:  # Arrow's own are of these
-        problem = f"column {name!r} holds values of no one type ({error}): leave it out of "
-        raise TypeError(problem + "source.columns, or cast it in a source.query") from error
+        problem = f"column {name!r} has values of more than one type ({error}): leave it out of "
+        raise TypeError(problem + "source.columns, or cast it in source.query") from error
 
 
 def decimals(places: int) -> pa.DataType:
@@ -115,7 +115,7 @@ def column_of(each: pa.Field, values: Sequence[Any]) -> pa.Array:
         problem = f"column {each.name!r}: {error}"
         if pa.types.is_decimal(each.type):
             digits = counted(each.type.scale, "digit")
-            problem += f"; the first rows have {digits} after the point: {WAY_OUT}"
+            problem += f"; the first rows have {digits} after the decimal point: {WAY_OUT}"
         raise ValueError(problem) from error
 
 
@@ -130,4 +130,6 @@ def refuse_fractions(wanted: pa.DataType, values: Sequence[Any]) -> None:
         return
     for value in values:
         if isinstance(value, float | Decimal) and value != math.trunc(value):
-            raise ValueError(f"{value} is no whole number, as the first rows have: {WAY_OUT}")
+            raise ValueError(
+                f"{value} is not a whole number, unlike those in the first rows: {WAY_OUT}"
+            )

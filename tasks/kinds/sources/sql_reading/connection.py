@@ -55,7 +55,7 @@ class Connection:
             engine = create_engine(url, **own, **options)
         except TypeError as error:
             reason = str(error).partition(", using")[0]
-            problem = f"are none of create_engine's: {reason}"
+            problem = f"are not options of create_engine: {reason}"
             raise InvalidSpec.at("source.storage_options", options, problem) from error
         engine.dialect.execution_ctx_cls = lenient_context(engine.dialect.execution_ctx_cls)
         return engine
@@ -113,7 +113,7 @@ class Connection:
                 )
             except NoSuchTableError as error:
                 there = ", ".join(self.tables(schema))
-                problem = f"is not there, beside {there}" if there else "is not there"
+                problem = f"does not exist; there are {there}" if there else "does not exist"
                 raise InvalidSpec.at("source.table", self.table, problem) from error
 
     def tables(self, schema: str | None) -> list[str]:

@@ -92,9 +92,9 @@ class Database(Connection):
         if self.range_column == self.key:
             held = "holds text" if str(error) == "holds str" else str(error)
             way_out = "set source.range_column to a column of whole numbers or times"
-            problem = f"{held}, which cannot be cut into ranges: {way_out}"
+            problem = f"{held}, which cannot be divided into ranges: {way_out}"
             return InvalidSpec.at("source.key", self.key, problem)
-        problem = f"{error}, and only whole numbers and times are cut into ranges"
+        problem = f"{error}, but only whole numbers and times can be divided into ranges"
         return InvalidSpec.at(
             "source.range_column", self.range_column, problem + ": name another column"
         )
@@ -109,7 +109,7 @@ class Database(Connection):
         if facts[0] != facts[1]:
             problem = (
                 f"is empty or repeated: the range {each.name} has {counted(facts[0], 'row')} and "
-                f"{counted(facts[1], 'key')}; name a column whose values are there and unique"
+                f"{counted(facts[1], 'key')}; use a column with unique values and no nulls"
             )
             raise InvalidSpec.at("source.key", self.key, problem)
         return self.info_of(each, facts)

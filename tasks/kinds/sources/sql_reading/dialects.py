@@ -93,4 +93,4 @@ def refuse_others(connection: Any, column: Any) -> None:
     are_others = func.typeof(column).not_in(["integer", "null"])
     other = connection.execute(select(column).where(are_others).limit(1)).scalar()
     if other is not None:
-        raise TypeError(f"holds {other!r}")
+        raise TypeError(f"contains {other!r}")

@@ -31,7 +31,7 @@ def selectable(connection: Any, query: str) -> Any:
     except sqlalchemy.exc.DBAPIError as error:
         if may_pass(error):
             raise
-        problem = f"does not run: {error.orig}; it must be one SELECT, without a semicolon in it"
+        problem = f"does not run: {error.orig}; it must be one SELECT without a semicolon"
         raise InvalidSpec.at(FIELD, query, problem) from error
     refuse_namesakes(query, names)
     return text.columns(*map(sqlalchemy.column, names)).subquery("given")
@@ -51,5 +51,5 @@ def refuse_namesakes(query: str, names: list[str]) -> None:
     plain = Counter(NUMBERED.sub("", name) for name in names)
     twice = [name for name, count in plain.items() if count > 1]
     if twice:
-        problem = f"gives more than one column {', '.join(twice)}: give each a name of its own, AS"
+        problem = f"gives more than one column {', '.join(twice)}: give each its own name with AS"
         raise InvalidSpec.at(FIELD, query, problem)

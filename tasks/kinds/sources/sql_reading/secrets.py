@@ -41,7 +41,7 @@ def parse(url: str) -> Any:
         return make_url(url)
     except (ArgumentError, ValueError) as error:
         raise ValueError(
-            "is no URL of a database: write dialect+driver://user:${PASSWORD}@host/name"
+            "is not a database URL: write dialect+driver://user:${PASSWORD}@host/name"
         ) from error
 
 
@@ -52,7 +52,7 @@ def filled_in(url: str) -> Any:
         InvalidSpec: the environment has no such variable.
     """
     if missing := [name for name in VARIABLE.findall(url) if name not in os.environ]:
-        problem = f"asks for ${{{missing[0]}}}, which the environment does not have: set it here "
+        problem = f"uses ${{{missing[0]}}}, which is not set in the environment: set it here "
         raise InvalidSpec.at("source.path", url, problem + "and on every node")
     parsed = parse(url)
     # Part by part: a password with an @ in it must not end the URL's user.
@@ -79,10 +79,10 @@ def check_file(parsed: Any, url: str) -> None:
     if parsed.get_backend_name() != "sqlite" or file.startswith((":memory:", "file:")) or not file:
         return
     if not os.path.isabs(file):
-        problem = "is relative to nothing: write sqlite:////folder/file.db, with four slashes"
+        problem = "has no absolute path: write sqlite:////folder/file.db, with four slashes"
         raise InvalidSpec.at("source.path", url, problem)
     if not os.path.exists(file):
-        raise InvalidSpec.at("source.path", url, f"holds no database: there is no file {file}")
+        raise InvalidSpec.at("source.path", url, f"is not a database: there is no file {file}")
 
 
 def value_of(text: Any) -> Any:

@@ -70,14 +70,16 @@ class DeltaVersion:
         parts = self.table.metadata().partition_columns
         if bad := [name for name in parts if pa.types.is_binary(self.schema.field(name).type)]:
             # deltalake writes them escaped, and no reader takes the escapes back.
-            problem = f"is parted by the bytes of {bad}, which are not read as they were written: "
-            raise InvalidSpec.at("source.path", self.url, problem + "part it by text or numbers")
+            problem = f"is partitioned by the bytes of {bad}, which are not read back as written: "
+            raise InvalidSpec.at(
+                "source.path", self.url, problem + "partition it by text or numbers"
+            )
         features = set(self.table.protocol().reader_features or [])
         mode = self.table.metadata().configuration.get("delta.columnMapping.mode", "none")
         unknown = sorted(features - KNOWN_FEATURES - {"columnMapping"})
         unknown += ["columnMapping"] if mode != "none" else []
         if unknown:
-            problem = f"uses {', '.join(unknown)} of Delta, which is not read here: rewrite the "
+            problem = f"uses {', '.join(unknown)} of Delta, which cannot be read here: rewrite the "
             raise InvalidSpec.at("source.path", self.url, problem + "table without it")
 
     @property
@@ -163,7 +165,7 @@ class DeltaVersion:
         kept = {path: vector for path, vector in found.items() if vector is not None}
         if len(kept) != len(lines):  # rows that are deleted would be read, or others left out
             problem = f"marks rows as deleted in {counted(len(lines), 'file')}, of which it lists "
-            way_out = f"{len(kept)}: name the table's own folder, not a link to it"
+            way_out = f"{len(kept)}: use the table's own folder, not a link to it"
             raise InvalidSpec.at("source.path", self.url, problem + way_out)
         return kept
 
@@ -210,7 +212,7 @@ class DeltaVersion:
         try:
             return rows if self.condition is None else rows.filter(self.condition)
         except pa.ArrowException as error:
-            problem = f"cannot be computed of the table's values: {error}"
+            problem = f"cannot be computed from the table's values: {error}"
             raise InvalidSpec.at("source.filter", str(self.condition), problem) from error
 
     def rewrites(self) -> Iterator[tuple[DataFiles, DataFiles]]:

@@ -60,7 +60,7 @@ class IcebergSnapshot:
             return {task.file.file_path: task for task in found}
         except TypeError as error:
             problem = f"cannot be compared with the table's columns ({error}): compare columns "
-            way_out = "with values of their own type, or choose rows in a step filter"
+            way_out = "with values of their own type, or choose rows with a filter step"
             raise InvalidSpec.at("source.filter", str(self.condition), problem + way_out) from error
 
     def file_of(self, path: str) -> TableFile:

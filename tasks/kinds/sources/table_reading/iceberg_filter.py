@@ -87,7 +87,7 @@ def compared(node: ast.expr, types: Types) -> Any:
             return getattr(expressions, NAMES[type(op)])(name, held)
         case ast.Compare(ops=[op], left=left, comparators=[ast.Name() as right]):
             return compared(ast.Compare(right, [mirrored(op)], [left]), types)
-    problem = "Iceberg compares columns with values, and computes nothing"
+    problem = "Iceberg only compares columns with values and cannot compute"
     raise ValueError(f"{ast.unparse(node)!r}: {problem}")
 
 
@@ -108,4 +108,4 @@ def value_of(node: ast.expr) -> Any:
     try:
         return ast.literal_eval(node)
     except ValueError as error:
-        raise ValueError(f"{ast.unparse(node)!r} is no plain value") from error
+        raise ValueError(f"{ast.unparse(node)!r} is not a plain value") from error

@@ -108,9 +108,9 @@ def next_member(tar: tarfile.TarFile) -> tarfile.TarInfo | None:
 def content_of(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes | str:
     """What a file holds, or why that cannot be had."""
     if member.issym() or member.islnk():
-        return "is a link: pack what it leads to (tar --dereference)"
+        return "is a link: pack its target instead (tar --dereference)"
     if not member.isreg():
-        return "is no file, but a device or a pipe"
+        return "is not a file but a device or a pipe"
     if member.size > LARGEST_FILE:
         return f"has {member.size:,} bytes; at most {LARGEST_FILE:,} are read"
     with data_errors():
@@ -125,8 +125,8 @@ def see_that_nothing_follows(tar: tarfile.TarFile) -> None:
         while block := stream.read(BYTES_PER_BLOCK):
             if block.strip(b"\0"):
                 raise DamagedTar(
-                    "the archive goes on behind its end: where several were joined by cat, keep "
-                    "them apart"
+                    "the archive has data after its end: if several were joined with cat, keep "
+                    "them separate"
                 )
 
 

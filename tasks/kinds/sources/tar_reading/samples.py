@@ -104,11 +104,11 @@ def value_of(ending: str, content: bytes | str, kind: pa.DataType) -> Any:
         if not pa.types.is_integer(kind):
             return text
         if "_" in text:
-            raise ValueError("Python would take 1_2 for 12")
+            raise ValueError("Python would read 1_2 as 12")
         return pa.scalar(int(text), kind).as_py()
     except (ValueError, OverflowError, pa.ArrowException) as error:
         wanted = "a whole number of 64 bits" if pa.types.is_integer(kind) else "text in UTF-8"
-        raise ValueError(f"the file .{ending} holds {content[:40]!r}, and not {wanted}") from error
+        raise ValueError(f"the file .{ending} contains {content[:40]!r}, not {wanted}") from error
 
 
 def refuse_half(sample: Sample, wanted: set[str], seen: dict[str, set[str]]) -> None:
@@ -131,8 +131,8 @@ def refuse_half(sample: Sample, wanted: set[str], seen: dict[str, set[str]]) -> 
     before = seen.setdefault(sample.key, set())
     if before and own.isdisjoint(before):
         raise ValueError(
-            f"other files of the sample {sample.key!r} came before, not beside these: pack the "
-            "archive anew with each sample's files side by side, as tar --sort=name does"
+            f"other files of the sample {sample.key!r} came earlier, not next to these: pack the "
+            "archive again with each sample's files together, for example with tar --sort=name"
         )
     before |= own
 
@@ -153,7 +153,7 @@ def row_of(sample: Sample, schema: pa.Schema, *, ignores_others: bool) -> dict[s
                 continue
             raise ValueError(
                 f"the file .{ending} has no column: the first samples have {schema.names}; set "
-                "source.columns to those to read, then all others are ignored"
+                "source.columns to those to read, and all others are ignored"
             )
         if name in row:
             raise ValueError(f"two files are for the column {name!r}, the second is .{ending}")
