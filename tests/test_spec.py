@@ -261,7 +261,7 @@ def test_a_message_is_short_whatever_was_given(given: Any) -> None:
             "resources={min_replicas: 3, max_replicas: 2}",
             "^resources.max_replicas: 2 is less than min_replicas 3: raise it, leave it out",
         ),
-        ("model.columns=[]", "^model.columns: name the input columns; or"),
+        ("model.columns=[]", "^model.columns: list the input columns; or"),
         ("model.labels={}", "^model.labels: {} is not allowed: it must be a list"),
         (
             "source={kind: sql, path: 'sqlite:////x.db', key: id}",

@@ -763,8 +763,8 @@ SERVER = (
     "nothing: it waits for its server, which answers 600 requests a minute of a replica, each in "
     "1.6 s at most on average: raise model.concurrency 16 where it can answer more at a time"
 )
-LIMIT = "each replica keeps model.requests_per_minute 640 by itself: raise that where the server"
-LIMIT_OF_TEXTS = "nothing: each replica keeps model.requests_per_minute 20 by itself: raise that"
+LIMIT = "each replica keeps model.requests_per_minute 640 separately: raise that if the server"
+LIMIT_OF_TEXTS = "nothing: each replica keeps model.requests_per_minute 20 separately: raise that"
 
 
 @pytest.mark.parametrize("cluster", ["local", "inline"])
@@ -778,8 +778,8 @@ LIMIT_OF_TEXTS = "nothing: each replica keeps model.requests_per_minute 20 by it
         ({"requests_per_minute": 640, "tokens_per_minute": 2_500_000}, f"nothing: {LIMIT}"),
         (
             {"requests_per_minute": 2_500_000, "tokens_per_minute": 2_500_000},
-            "nothing: each replica keeps model.tokens_per_minute 2500000 by itself: raise that "
-            "where the server allows more; or, where its requests have fewer tokens than 4,170, it "
+            "nothing: each replica keeps model.tokens_per_minute 2500000 separately: raise that "
+            "if the server allows more; or, if its requests have fewer tokens than 4,170, it "
             "waits for its server, which answers 600",
         ),
     ],

@@ -86,7 +86,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         "numbers/out' is inside source.path",
     ),
     "no such path": ({"source": {"kind": "parquet", "path": "nowhere"}}, "source.path"),
-    "empty folder": ({"source": {"kind": "images", "path": "numbers"}}, "holds no file ending in"),
+    "empty folder": ({"source": {"kind": "images", "path": "numbers"}}, "has no file ending in"),
     "no such module": (
         {"model": {"kind": "python", "class": "nowhere:Model"}},
         "model.class: 'nowhere:Model' needs the module 'nowhere', which is not",

@@ -153,7 +153,7 @@ def test_an_index_is_made_used_and_told_of(gallery: BatchInferenceSpec) -> None:
 @pytest.mark.parametrize(
     ("query", "form", "problem"),
     [
-        ("a cat", "auto", "embeds no text: search with what image-feature-extraction embeds"),
+        ("a cat", "auto", "does not embed text: search with what image-feature-extraction embeds"),
         ("[1, 2]", "auto", "each vector of 'embedding' has 32"),
         (__file__, "image", "is not an image that can be read; .* --as text"),
     ],

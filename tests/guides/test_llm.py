@@ -105,8 +105,8 @@ def test_tickets_become_columns(run_spec: RunSpec, server: LlmServer) -> None:
     done = run_spec(triage, *at(server), budget, rows=rows)
 
     assert {each["row"]: each["error_message"].split(":")[0] for each in done.set_aside} == {
-        5: "column 'product' is empty in this row, and the template reads it",
-        9: "the answer is no JSON, Expecting value",
+        5: "column 'product' is empty in this row, but the template uses it",
+        9: "the answer is not JSON, Expecting value",
     }
     kept = [n for n in range(40) if n not in (5, 9)]
     found = done.table.select(["ticket_id", "topic", "urgent", "refund"])

@@ -18,7 +18,9 @@ def sigmoids(rows: int, width: int = 3) -> np.ndarray:
 @pytest.mark.parametrize("activation", ["softmax", "sigmoid"])
 def test_a_sigmoid_is_not_taken_for_logits(activation: Activation) -> None:
     given = {"output": sigmoids(rows=16)}
-    message = f"model.activation: '{activation}' is done already, .* as behind a sigmoid: set none"
+    message = (
+        f"model.activation: '{activation}' is already applied, .* as after a sigmoid: set none"
+    )
     with pytest.raises(InvalidSpec, match=message):
         classes(given, LABELS, activation, top_k=1, seen=Seen())
     made = classes(given, LABELS, "none", top_k=1, seen=Seen())

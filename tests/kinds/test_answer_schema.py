@@ -148,21 +148,24 @@ LOOP = {"$defs": {"node": of(next={"$ref": "#/$defs/node"})}, "$ref": "#/$defs/n
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        ({"type": "string"}, "is of string, not of an object with properties"),
-        ({"type": "object"}, "it holds what no column can: give it one type"),
-        (of(a={}), "a has no type: give it one type, or one and null: string"),
+        ({"type": "string"}, "describes string, not an object with properties"),
+        ({"type": "object"}, "it has values that a column cannot hold: give it one type"),
+        (of(a={}), "a has no type: give it one type, or one type and null: string"),
         (of(a=True), "a says nothing of its values"),
         (of(a={"type": ["string", "integer"]}), "a may be of several types"),
-        (of(a={"type": "array"}), "a holds what no column can"),
+        (of(a={"type": "array"}), "a has values that a column cannot hold"),
         (of(a={"items": of(b={"type": "null"})}), r"a\[\]\.b has no type"),
-        (of(a={"type": "object", "additionalProperties": True}), "a holds what no column can"),
-        (LOOP, "next holds itself, by #/\\$defs/node"),
-        (of(a={"$ref": "#/$defs/gone"}), "#/\\$defs/gone leads to nothing in this schema"),
+        (
+            of(a={"type": "object", "additionalProperties": True}),
+            "a has values that a column cannot hold",
+        ),
+        (LOOP, "next contains itself, through #/\\$defs/node"),
+        (of(a={"$ref": "#/$defs/gone"}), "#/\\$defs/gone is not in this schema"),
         (of(a={"type": "string", "not": {"$ref": "https://x.org/s"}}), "https://x.org/s leads to"),
         (of(generated_text={"type": "string"}), "'generated_text', a name that is taken"),
         (of(served_model={"type": "string"}), "'served_model', a name that is taken"),
         (of(__row={"type": "string"}), "'__row', a name that is taken"),
-        (of(a={"type": "texts"}), "is no JSON schema: properties.a.type: 'texts' is not"),
+        (of(a={"type": "texts"}), "is not a JSON schema: properties.a.type: 'texts' is not"),
         (of(a={"const": float("nan")}), "JSON has no word for"),
         (of(a={"type": "string", "pattern": "("}), "pattern: '\\(' is not a 'regex'"),
         (DEEP, "is nested too deeply"),
@@ -211,10 +214,10 @@ def test_an_answer_may_speak_of_fences() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("Sure! It is praise.", "the answer is no JSON, Expecting value.*: 'Sure! It is praise.'"),
-        ('{"kind": "praise"', "the answer is no JSON"),
-        ('{"kind": "praise", "stars": NaN}', "the answer is no JSON, NaN is no number there"),
-        ("[" * 100_000, "the answer is no JSON"),
+        ("Sure! It is praise.", "the answer is not JSON, Expecting value.*: 'Sure! It is praise.'"),
+        ('{"kind": "praise"', "the answer is not JSON"),
+        ('{"kind": "praise", "stars": NaN}', "the answer is not JSON, NaN is not a number there"),
+        ("[" * 100_000, "the answer is not JSON"),
         ('{"kind": "praise"}', "does not fit model.answer_schema, 'stars' is a required property"),
         ('{"kind": "rant", "stars": 1}', "answer_schema, kind: 'rant' is not one of"),
         ('{"kind": "praise", "stars": 1.5}', "stars: 1.5 is not of type 'integer'"),
@@ -301,7 +304,7 @@ def test_a_server_is_asked_for_the_form_and_once_for_each_row(server: LlmServer)
     outcome = outcome_of(model.predictor(Placement()), list(answers))
 
     assert sorted(outcome.failed) == [3, 11]
-    assert "the answer is no JSON" in str(outcome.failed[3])
+    assert "the answer is not JSON" in str(outcome.failed[3])
     assert "kind: 'rant' is not one of" in str(outcome.failed[11])
     rows = outcome.rows
     assert rows is not None
@@ -482,7 +485,7 @@ def test_references_that_lead_to_too_much_are_refused() -> None:
     for at in range(9):
         inner = {f"f{n}": {"$ref": f"#/$defs/M{at + 1}"} for n in range(4)}
         defined[f"M{at}"] = {"type": "object", "properties": inner}
-    with pytest.raises(ValueError, match="has more than 10,000 parts, with what references lead"):
+    with pytest.raises(ValueError, match="has more than 10,000 parts with references expanded:"):
         without_references(of(a={"$ref": "#/$defs/M0"}) | {"$defs": defined})
 
 
@@ -493,5 +496,5 @@ def test_schemas_that_a_request_holds_elsewhere_have_no_references_either() -> N
     plain = {"properties": {"a": {"type": "string"}}}
     assert options.body == {"guided_json": plain, "seed": 3}
     schema["$defs"]["A"] = {"items": {"$ref": "#/$defs/A"}}
-    with pytest.raises(ValueError, match="holds itself, by #/\\$defs/A: write it out as deep"):
+    with pytest.raises(ValueError, match="contains itself, through #/\\$defs/A: write it out to"):
         HttpOptions(extra_body={"guided_json": schema})

@@ -148,7 +148,7 @@ def test_answers_are_those_found_by_hand(
         ("a", None, "'context' is empty in this row"),
         ("a", "  ", "'context' has no words in this row"),
         ("", "a b", "'question' has no words in this row"),
-        ("a " * 45, "b " * 17, "question has 45 tokens, and there is room for 40, beside its text"),
+        ("a " * 45, "b " * 17, "question has 45 tokens, but there is room for 40, beside its text"),
         ("a " * 41, "b " * 90, r"question has 41 tokens, .* for 40, beside its text in windows"),
     ],
 )
@@ -177,7 +177,7 @@ def test_a_model_that_wants_more_than_texts_is_refused(
     file = tmp_path / "config.json"
     made = {"architectures": [f"{finder}ForQuestionAnswering"], "model_type": model_type}
     file.write_text(json.dumps({**json.loads(file.read_text()), **made}))
-    with pytest.raises(InvalidSpec, match=f"is of the type {model_type}, of which .* bert and deb"):
+    with pytest.raises(InvalidSpec, match=f"is of type {model_type}, for which .* bert or deb"):
         HuggingFaceModel(task=TASK, name_or_path=str(tmp_path)).check()
 
 
@@ -224,7 +224,7 @@ def test_other_columns_and_other_models(tmp_path: Path) -> None:
     made = faked(model).predictor(Placement())(renamed)
     names = ["answer", "score", "start", "end"]
     assert made.select(names).schema == mine.select(names).schema
-    with pytest.raises(InvalidSpec, match="question-answering wants a model whose name has ForQ"):
+    with pytest.raises(InvalidSpec, match="question-answering needs a model whose name has ForQ"):
         HuggingFaceModel(task=TASK, name_or_path=str(tmp_path / "bert")).check()
     for wrong, message in (
         ({"stride": 60}, r"stride: 60 leaves no room for a question among the 61 tokens"),

@@ -27,7 +27,7 @@ from tasks.kinds.models.arrays import ROWS_IN_CACHE, best_of, label_columns, mat
     ],
 )
 def test_a_column_without_numbers_is_the_specs_fault(values: list[Any], holds: str) -> None:
-    with pytest.raises(InvalidSpec, match=f"model.column: 'c' holds {holds}, and numbers are want"):
+    with pytest.raises(InvalidSpec, match=f"model.column: 'c' is {holds}, not numbers"):
         stacked(pa.table({"c": values}), "c")
 
 
@@ -37,7 +37,7 @@ def test_a_column_without_numbers_is_the_specs_fault(values: list[Any], holds: s
         ([[1.0, None]], "'c' is empty in this row, or a part of it is"),
         ([[[1.0], [None]]], "'c' is empty in this row, or a part of it is"),
         ([None], "'c' is empty in this row"),
-        ([[1.0], [1.0, 2.0]], "'c' holds values of differing shapes"),
+        ([[1.0], [1.0, 2.0]], "'c' has values of different shapes"),
     ],
 )
 def test_a_row_without_numbers_is_the_rows_fault(values: list[Any], problem: str) -> None:

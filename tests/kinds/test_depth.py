@@ -121,19 +121,21 @@ def test_columns_keep_their_types_where_there_are_no_rows(tmp_path: Path) -> Non
 def test_other_models_are_refused(tmp_path: Path) -> None:
     save_vit(tmp_path)
     model = HuggingFaceModel(task=TASK, name_or_path=str(tmp_path))
-    with pytest.raises(InvalidSpec, match="wants a model whose name has ForDepthEstimation"):
+    with pytest.raises(InvalidSpec, match="needs a model whose name has ForDepthEstimation"):
         model.check()
     config = tmp_path / "config.json"
     kept = json.loads(config.read_text())
     del kept["architectures"]
     config.write_text(json.dumps(kept))
-    with pytest.raises(InvalidSpec, match="of the type vit, which estimates no depths: give one"):
+    with pytest.raises(
+        InvalidSpec, match="of type vit, which does not estimate depth: use a model"
+    ):
         model.check()
     save_dpt(tmp_path)
     model.check()
     settings = {"image_processor_type": "ViTImageProcessor"}
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(settings))
-    with pytest.raises(InvalidSpec, match=r"has a ViTImageProcessor.*, which makes no maps"):
+    with pytest.raises(InvalidSpec, match=r"has a ViTImageProcessor.*, which cannot turn the"):
         model.check()
 
 

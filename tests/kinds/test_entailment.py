@@ -58,7 +58,7 @@ def test_the_scores_are_those_of_the_pipeline(
     options: dict[str, Any] = {"candidate_labels": labels, **asked}
     rows = rows_of("text", given)
     found = predicted(tmp_path, TASK, rows, **options, top_k=max(2, len(labels)))
-    assert capsys.readouterr().out.count("texts of more than 64 tokens are cut off there") == 1
+    assert capsys.readouterr().out.count("texts longer than 64 tokens are cut off there") == 1
     library: Any = pipeline(TASK, str(tmp_path), device="cpu")
     firsts = []
     for text, ours in zip(given, found.to_pylist(), strict=True):
@@ -78,9 +78,9 @@ def test_the_scores_are_those_of_the_pipeline(
 @pytest.mark.parametrize(
     ("save", "options", "problem"),
     [
-        (save_bert, {}, "classes LABEL_0, LABEL_1, LABEL_2, and .* a name with entail"),
-        (named("entailment", "so", "so-so"), {"multi_label": True}, "a name with contra"),
-        (named("entailed", "entails"), {}, "a name with entail"),
+        (save_bert, {}, "classes LABEL_0, LABEL_1, LABEL_2, but .* whose name has entail"),
+        (named("entailment", "so", "so-so"), {"multi_label": True}, "whose name has contra"),
+        (named("entailed", "entails"), {}, "whose name has entail"),
     ],
 )
 def test_a_model_that_judges_otherwise_is_refused(
@@ -155,8 +155,8 @@ def test_a_tokenizer_that_reads_pairs_otherwise_is_refused(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({}, "candidate_labels: name the labels that zero-shot-classification chooses from"),
-        ({"candidate_labels": ["a", "a"]}, "names a label twice"),
+        ({}, "candidate_labels: list the labels that zero-shot-classification chooses from"),
+        ({"candidate_labels": ["a", "a"]}, "has a label twice"),
         ({"candidate_labels": ["a"], "prefix": "q"}, "prefix.*belongs to"),
     ],
 )

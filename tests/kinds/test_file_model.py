@@ -87,7 +87,7 @@ def test_a_single_file_is_checked_where_it_lies(
     np.testing.assert_allclose(
         values(predicted(model, rows_of(pixels=unseen()))), logits(), atol=1e-5
     )
-    with pytest.raises(InvalidSpec, match="holds no file; see that it is right"):
+    with pytest.raises(InvalidSpec, match="has no file; check the path"):
         model.model_copy(update={"path": s3.url("nowhere.pt")}).check()
     away = {"endpoint_url": "http://127.0.0.1:9", "config_kwargs": {"retries": {"max_attempts": 0}}}
     with pytest.raises(Unreachable, match=r"model.path: .* cannot be reached"):

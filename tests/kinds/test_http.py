@@ -178,7 +178,9 @@ def test_vectors_go_by_their_index_or_not_at_all(server: LlmServer) -> None:
     made = asked(server, words(12), task="embedding", texts_per_request=1)
     np.testing.assert_array_equal(np.stack(made["embedding"].to_pylist()), expected)
     saying(int, lambda vector: [vector])
-    with pytest.raises(ValueError, match="a list of vectors for this row: have it pool them"):
+    with pytest.raises(
+        ValueError, match="a list of vectors for this row: configure it to pool them"
+    ):
         asked(server, ["a"], task="embedding")
 
 
@@ -282,7 +284,7 @@ def test_what_passes_is_asked_again(server: LlmServer, bad: Said) -> None:
 def test_a_slow_server_is_asked_again_and_then_given_up(server: LlmServer) -> None:
     server.delay_seconds = 0.3
     with pytest.raises(
-        Unreachable, match=r"no answer within model.timeout_seconds 0.05 s \(after 2 tries"
+        Unreachable, match=r"not answer within model.timeout_seconds 0.05 s \(after 2 tries"
     ):
         asked(server, ["a"], timeout_seconds=0.05, max_retries=1)
 
@@ -297,7 +299,7 @@ def test_a_server_that_stays_down_is_no_rows_fault(server: LlmServer) -> None:
 
 def test_a_server_that_sends_blank_lines_is_not_waited_for(server: LlmServer) -> None:
     server.blank_lines = 20
-    with pytest.raises(Unreachable, match=r"no answer within model.timeout_seconds 0.2 s"):
+    with pytest.raises(Unreachable, match=r"not answer within model.timeout_seconds 0.2 s"):
         asked(server, ["a"], timeout_seconds=0.2, max_retries=0)
 
 
@@ -315,7 +317,7 @@ def test_what_a_request_fails_with_is_told_before_the_job_seems_to_stall(
     monkeypatch.setattr(endpoint, "LONGEST_REQUEST_SECONDS", 0.5)
     server.delay_seconds = 0.4
     with pytest.raises(
-        Unreachable, match=r"gave no answer within model.timeout_seconds 0.2 s \(after [123] tries"
+        Unreachable, match=r"did not answer within model.timeout_seconds 0.2 s \(after [123] tries"
     ):
         asked(server, ["a"], timeout_seconds=0.2, max_retries=99)
 
@@ -360,7 +362,7 @@ def test_a_row_that_takes_too_long_is_set_aside_where_others_do_not(server: LlmS
     outcome = call_with_blame(predict.predictor(Placement()), rows_of(words(20)))
     has_ended.set()
     assert list(outcome.failed) == [3]
-    assert "no answer within model.timeout_seconds 1 s, 2 times" in str(outcome.failed[3])
+    assert "not answer within model.timeout_seconds 1 s, 2 times" in str(outcome.failed[3])
 
 
 def test_a_server_that_breaks_down_while_it_answers_sets_nothing_aside(server: LlmServer) -> None:
@@ -540,7 +542,7 @@ def test_tokens_are_counted_as_the_server_counts_them(server: LlmServer, turns: 
         (error(401, "no such key"), "answered 401 no such key; see model.api_key_env"),
         (error(403, "not yours"), "answered 403 not yours"),
         (error(404, "no page"), "ends in /v1"),
-        (error(301, "gone"), "it has moved: take its new address"),
+        (error(301, "gone"), "it has moved: use its new address"),
         (error(410, "gone"), "see model.url$"),
         (error(429, "You exceeded your quota", "insufficient_quota"), "see the account"),
     ],
@@ -558,7 +560,7 @@ def test_check_asks_for_the_model(server: LlmServer, lists_models: bool) -> None
     model_of(server).check()
     assert len(server.bodies) == (0 if lists_models else 1)
     listed = rf"; its models are {MODEL}$" if lists_models else "/v1$"
-    missing = rf"model 'other' does not exist; see model\.model.*{listed}"
+    missing = rf"model 'other' does not exist; check model\.model.*{listed}"
     with pytest.raises(InvalidSpec, match=missing):
         model_of(server, model="other").check()
     with pytest.raises(InvalidSpec, match="which for most servers ends in /v1"):
@@ -623,17 +625,17 @@ def test_a_key_that_no_header_can_hold_is_not_shown(
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"url": "https://me:secret@host/v1"}, "url.*keys go into model.api_key_env"),
-        ({"url": "https://host/v1?key=secret"}, "url.*keys go into model.api_key_env"),
-        ({"url": "localhost:8000/v1"}, "must name a server, as in http://localhost:8000/v1"),
+        ({"url": "https://me:secret@host/v1"}, "url.*put keys in model.api_key_env"),
+        ({"url": "https://host/v1?key=secret"}, "url.*put keys in model.api_key_env"),
+        ({"url": "localhost:8000/v1"}, "must name a server, such as http://localhost:8000/v1"),
         ({"url": "http://host:port/v1"}, "is no URL: Port could not be cast"),
         ({"url": "http://[::1/v1"}, "is no URL: Invalid IPv6"),
         ({"url": "http://ho st/v1"}, "has a space in it"),
         ({"url": "https://host/v1/chat/completions/"}, "ends in chat/completions, which is added"),
-        ({"task": "embedding", "system_prompt": "x"}, "belongs to chat, not to embedding"),
-        ({"task": "embedding", "options": {"seed": 1}}, "options.seed: 1 belongs to chat, compl"),
-        ({"task": "completion", "options": {"response_format": {"a": 1}}}, "belongs to chat, not"),
-        ({"options": {"dimensions": 8}}, "belongs to embedding, not to chat"),
+        ({"task": "embedding", "system_prompt": "x"}, "is for chat, not embedding"),
+        ({"task": "embedding", "options": {"seed": 1}}, "options.seed: 1 is for chat, compl"),
+        ({"task": "completion", "options": {"response_format": {"a": 1}}}, "is for chat, not"),
+        ({"options": {"dimensions": 8}}, "is for embedding, not chat"),
     ],
 )
 def test_what_does_not_go_together_is_refused(fields: dict[str, Any], problem: str) -> None:

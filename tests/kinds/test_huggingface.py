@@ -285,7 +285,7 @@ def test_a_text_padded_on_the_left_stands_where_it_does_alone(
 
 
 def test_a_column_of_something_else_is_the_specs_fault(folders: dict[str, Path]) -> None:
-    message = r"model.column: 'text' holds int64, and text is wanted; name another, or convert it"
+    message = r"model.column: 'text' is int64, not text; use another column, or convert it"
     with pytest.raises(InvalidSpec, match=message):
         predicted(folders["bert"], "feature-extraction", rows_of("text", [3]))
 

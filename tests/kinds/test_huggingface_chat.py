@@ -115,7 +115,7 @@ def test_a_tokenizer_that_knows_pairs_chats_as_well(folder: Path, tmp_path: Path
         ([[]], "'prompt' is empty in this row"),
         ([3], "holds something else"),
         ([[{"role": "user"}]], "holds something else"),
-        (["a " * 60], "has 63 tokens, and the model has room for 58; it is not cut off"),
+        (["a " * 60], "has 63 tokens, but the model has room for 58; it is not cut off"),
         ([[{"role": "robot", "content": "a"}]], "no such role"),
     ],
 )
@@ -180,9 +180,9 @@ def test_templates_write_the_day_on_which_a_rows_run_was_planned(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"system_prompt": "x"}, "does nothing without chat: true"),
-        ({"chat_template_kwargs": {"x": 1}}, "does nothing without chat: true"),
-        ({"chat": True, "prefix": "x"}, "prefix: 'x' does nothing with chat: true"),
+        ({"system_prompt": "x"}, "has no effect without chat: true"),
+        ({"chat_template_kwargs": {"x": 1}}, "has no effect without chat: true"),
+        ({"chat": True, "prefix": "x"}, "prefix: 'x' has no effect with chat: true"),
     ],
 )
 def test_what_does_nothing_with_or_without_chat_is_refused(

@@ -102,7 +102,7 @@ def left_by_a_trainer(folder: Path) -> None:
 def test_weights_may_have_the_name_that_the_configuration_gives(copied: Path, ending: str) -> None:
     name = f"other.safetensors{ending}"
     edit_config(transformers_weights=name)(copied)
-    with pytest.raises(InvalidSpec, match=r"lacks the model's weights: no other\.safetensors$"):
+    with pytest.raises(InvalidSpec, match=r"has no model weights: no other\.safetensors$"):
         model(copied).check()
     (copied / WEIGHTS).rename(copied / "other.safetensors")
     if ending:
@@ -128,7 +128,7 @@ def test_an_adapter_is_never_left_out_without_a_word(
     monkeypatch.setattr(here, lambda: has_peft)
     monkeypatch.setattr("tasks.kinds.models.vllm.require", lambda *_: None)
     model = HuggingFaceModel(task="text-classification", name_or_path=str(tmp_path))
-    problem = r"holds an adapter .* beside the model, which would be left out: merge the two"
+    problem = r"contains an adapter .* beside the model, which would be ignored: merge the two"
     with contextlib.nullcontext() if has_peft else pytest.raises(InvalidSpec, match=problem):
         model.check()
     with pytest.raises(InvalidSpec, match=problem):  # it has its own way with adapters
@@ -146,13 +146,13 @@ def test_an_adapter_is_never_left_out_without_a_word(
             "wrote, such as one of those within: checkpoint-100, checkpoint-20",
         ),
         (lambda f: (f / CONFIG).write_text("{"), "text-classification", "broken config.json"),
-        (only_an_adapter, "text-classification", "adapter of 'org/base', and no model: merge the"),
+        (only_an_adapter, "text-classification", "adapter of 'org/base' but no model: merge the"),
         (lambda f: (f / WEIGHTS).unlink(), "text-classification", "no model.safetensors"),
-        (cut_off(WEIGHTS), "text-classification", r"broken model.safetensors: is not whole: it h"),
+        (cut_off(WEIGHTS), "text-classification", r"broken model.safetensors: is incomplete: it h"),
         (
             lambda f: (f / WEIGHTS).write_text("version https://git-lfs.github.com/spec/v1"),
             "text-classification",
-            "is Git's pointer to a large file, and not the file: git lfs pull",
+            "is a Git LFS pointer, not the file: git lfs pull",
         ),
         (lambda f: (f / WEIGHTS).write_bytes(b""), "text-classification", "it has 0 bytes"),
         (
@@ -166,43 +166,46 @@ def test_an_adapter_is_never_left_out_without_a_word(
         (lambda f: (f / "tokenizer.json").unlink(), "text-classification", "has no tokenizer"),
         (lambda f: None, "image-feature-extraction", "has no image processor"),
         (lambda f: None, "image-classification", "holds BertForSequenceClassification"),
-        (lambda f: None, "text-generation", "wants a model whose name has ForCausalLM"),
+        (lambda f: None, "text-generation", "needs a model whose name has ForCausalLM"),
         (
             edit_config(architectures=["OwlViTForObjectDetection"], model_type="owlvit"),
             "object-detection",
-            "OwlViTForObjectDetection, which looks for what it is told in words: give a detector",
+            "OwlViTForObjectDetection, which looks for objects given as text: use a detector",
         ),
         (edit_config(is_encoder_decoder=True), "feature-extraction", "encoder-decoder"),
         (
             edit_config(architectures=["Siglip2Model"], model_type="siglip2"),
             "image-feature-extraction",
-            "takes images of any shape, .* give a checkpoint for images of one size",
+            "takes images of any shape, .* use a checkpoint for images of one size",
         ),
         (
             edit_config(auto_map={"AutoModel": "x.Y"}, model_type=None),
             "feature-extraction",
-            "without a model_type, and brings Python code of its own, which is never run: give a ",
+            "without a model_type, and contains its own Python code, which is never run: use a ",
         ),
         (
             edit_config(auto_map={"AutoConfig": "x.Z"}, model_type="evil-model"),
             "text-classification",
-            "type 'evil-model', .* not know, and brings Python code .*, with kind: python, if you ",
+            "type 'evil-model', .* not know, and contains its own .*your own class, with kind: "
+            "python, if you ",
         ),
         (
             edit_config(model_type="evil-model", is_encoder_decoder=True),
             "text-classification",
-            "type 'evil-model', .* does not know; see that config.json is right, or install a ne",
+            "type 'evil-model', .* does not know; check config.json, or install a ne",
         ),
-        (edit_config(model_type=["a"]), "text-classification", "not know; see that config.json"),
+        (edit_config(model_type=["a"]), "text-classification", "not know; check config.json"),
         (
             edit_config(quantization_config={"load_in_4bit": True}),
             "text-classification",
-            "quantised by bitsandbytes, which need bitsandbytes accelerate: pip install bitsandby",
+            "quantised with bitsandbytes, which need bitsandbytes accelerate: pip install "
+            "bitsandby",
         ),
         (
             edit_config(quantization_config={"quant_method": "compressed-tensors"}),
             "text-classification",
-            "quantised by compressed-tensors, which need compressed-tensors: pip install compress",
+            "quantised with compressed-tensors, which need compressed-tensors: pip install "
+            "compress",
         ),
         (edit_config(model_type=None), "text-classification", "without a model_type; see that it"),
     ],
@@ -239,9 +242,9 @@ def test_code_that_is_not_run_is_told_of_once(
     for _ in range(2):
         model(copied).check()
     (said,) = [each.getMessage() for each in caplog.records]
-    assert said.startswith(f"model.name_or_path: {str(copied)!r} brings Python code of its own (x.")
+    assert said.startswith(f"model.name_or_path: {str(copied)!r} contains its own Python code (x.")
     assert "x.Both" in said
-    assert "own class for the type bert predicts" in said
+    assert "class for the type bert predicts" in said
 
 
 def test_timms_files_need_neither_type_nor_processor(copied: Path) -> None:
@@ -292,8 +295,11 @@ def test_lists_of_another_transformers_name_no_types(files: dict[str, str], tmp_
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({}, "type 'evilmodel', which .* not know; see that config.json is right, or install a "),
-        ({"auto_map": {"AutoConfig": "x.Y"}}, "type 'evilmodel', .* not know, and brings Python "),
+        ({}, "type 'evilmodel', which .* not know; check config.json, or install a "),
+        (
+            {"auto_map": {"AutoConfig": "x.Y"}},
+            "type 'evilmodel', .* not know, and contains its own ",
+        ),
     ],
 )
 def test_loading_refuses_a_type_that_the_check_could_not_tell(
@@ -341,7 +347,7 @@ def test_loading_refuses_a_part_that_only_code_of_the_checkpoint_makes(
     if file == TOKENIZER:  # for BERT's, transformers has one of its own
         edit_config(model_type="resnet")(copied)
     edit(file, **fields)(copied)
-    message = r"^model.name_or_path: '.*' brings Python code of its own, which is never run: give "
+    message = r"^model.name_or_path: '.*' contains its own Python code, which is never run: use "
     with pytest.raises(InvalidSpec, match=message):
         load(Checkpoint(str(copied)))
 
@@ -392,9 +398,7 @@ def test_classes_without_names_are_the_checkpoints_fault(copied: Path) -> None:
 
 def test_weights_of_other_shapes_are_the_checkpoints_fault(copied: Path) -> None:
     edit_config(id2label={"0": "cat", "1": "dog"}, label2id={})(copied)
-    message = (
-        r"model.name_or_path: .* classifier.bias is of \(3,\), and \(2,\) .* see that id2label"
-    )
+    message = r"model.name_or_path: .* bias has shape \(3,\), but \(2,\) .* check that id2label"
     with pytest.raises(InvalidSpec, match=message):
         predicted(copied, "text-classification", rows_of("text", ["a b"]))
 
@@ -402,7 +406,7 @@ def test_weights_of_other_shapes_are_the_checkpoints_fault(copied: Path) -> None
 def test_a_layer_that_the_configuration_leaves_out_is_missed(copied: Path) -> None:
     edit_config(num_hidden_layers=1)(copied)
     message = (
-        r"model.name_or_path: .* does not go with its config.json: .*encoder.layer.1.* of a layer "
+        r"model.name_or_path: .* does not fit its config.json: .*encoder.layer.1.* of a layer "
         "that this leaves out"
     )
     for task in ("text-classification", "feature-extraction"):
@@ -474,7 +478,7 @@ def test_what_can_be_no_name_is_refused(name: str) -> None:
         ("image-classification", {"top_k": 0}, "top_k"),
         ("sentiment-analysis", {}, "it is another name of text-classification: write that"),
         ("text-clasification", {}, r"did you mean text-classification\?"),
-        ("fill-mask", {}, "one of image-classification, .*in a class of yours: kind: python"),
+        ("fill-mask", {}, "one of image-classification, .* write your own class: kind: python"),
     ],
 )
 def test_tasks_and_options_of_other_tasks_are_refused(
@@ -681,7 +685,7 @@ print(sorted({{"torch", "transformers", "ray", "prefect", "tokenizers"}} & set(s
 @pytest.mark.parametrize("kind", ["bert", "t5", "gpt2", "xlm-roberta", "clip", "splinter"])
 def test_a_tokenizer_without_words_is_refused(kind: str, tmp_path: Path) -> None:
     (tmp_path / CONFIG).write_text(json.dumps({"model_type": kind}))
-    problem = r"has no file of words for its .*Tokenizer: save the tokenizer that the model was"
+    problem = r"has no vocabulary file for its .*Tokenizer: save the model's tokenizer"
     with pytest.raises(InvalidSpec, match=problem):
         Checkpoint(str(tmp_path)).tokenizer()
 

@@ -144,7 +144,9 @@ def test_another_pooling_is_refused(folders: dict[str, Path]) -> None:
         ("feature-extraction", "text", "a"),
         ("image-feature-extraction", "image", png(images(1)[0])),
     ):
-        with pytest.raises(InvalidSpec, match=r"options\.pooling: 'mean' would leave the space"):
+        with pytest.raises(
+            InvalidSpec, match=r"options\.pooling: 'mean' would leave the vector space"
+        ):
             embedded(folders["clip"], task, column, [value], pooling="mean")
 
 
@@ -163,7 +165,7 @@ def test_half_a_model_embeds_as_the_whole_one(
         for folder in (tmp_path, folders["clip"])
     )
     np.testing.assert_allclose(found, whole, atol=1e-6)
-    with pytest.raises(InvalidSpec, match=r"options\.pooling: 'mean' would leave the space"):
+    with pytest.raises(InvalidSpec, match=r"options\.pooling: 'mean' would leave the vector space"):
         embedded(tmp_path, *given[half], pooling="mean")
 
 
@@ -180,6 +182,6 @@ def test_another_half_is_refused(tmp_path: Path, task: Any, architecture: str) -
     config = json.loads((tmp_path / "config.json").read_text())
     config["architectures"] = [architecture]
     (tmp_path / "config.json").write_text(json.dumps(config))
-    message = f"holds {architecture}; of halves of models {task} takes CLIP"
+    message = f"is {architecture}; of the halves of models, {task} takes only CLIP"
     with pytest.raises(InvalidSpec, match=rf"^model\.name_or_path: .* {message}"):
         HuggingFaceModel(task=task, name_or_path=str(tmp_path)).check()

@@ -109,10 +109,14 @@ def test_a_name_is_pinned_to_a_commit_and_loaded_at_it(
 @pytest.mark.parametrize(
     ("name", "fields", "message"),
     [
-        ("org/bret", {}, r"'org/bret' is no model on the Hugging Face Hub .* how it is spelt"),
-        ("org/bret", {}, r"may read, nor is there a folder of that name beside the spec: see how"),
-        ("org/gated", {}, "'org/gated' wants its terms accepted"),
-        ("org/bert", {"revision": "v9"}, r"model\.revision: 'v9' is no branch, tag or commit"),
+        (
+            "org/bret",
+            {},
+            r"'org/bret' is not a model on the Hugging Face Hub .* check the spelling",
+        ),
+        ("org/bret", {}, r"may read, and there is no folder of that name beside the spec: check"),
+        ("org/gated", {}, "'org/gated' needs its terms to be accepted"),
+        ("org/bert", {"revision": "v9"}, r"model\.revision: 'v9' is not a branch, tag or commit"),
         ("org/gpt2", {}, "holds GPT2LMHeadModel; text-classification wants"),
         ("org/others", {}, r"'org/others' has no weights on the Hugging Face Hub \(model.safetens"),
         ("org/blind", {"task": "image-classification"}, "has no image processor on the Hugging"),
@@ -126,7 +130,7 @@ def test_a_name_is_pinned_to_a_commit_and_loaded_at_it(
         (
             "org/nllb",
             {"task": "translation", "options": {"target_language": "klingon"}},
-            "'klingon' is no language",
+            "'klingon' is not a language",
         ),
     ],
 )
@@ -205,11 +209,11 @@ def test_a_hub_that_is_silent_is_told_of_long_before_it_is_given_up(
         return answer(self, path)
 
     monkeypatch.setattr(StandInHub, "answer", late)
-    with pytest.raises(InvalidSpec, match="'org/bret' is no model on the Hugging Face Hub"):
+    with pytest.raises(InvalidSpec, match="'org/bret' is not a model on the Hugging Face Hub"):
         model("org/bret").fingerprint()
     (said,) = caplog.messages
-    assert said.startswith("model.name_or_path: 'org/bret' is looked for on the Hugging Face Hub, ")
-    assert said.endswith("nor is there a folder of that name beside the spec")
+    assert said.startswith("model.name_or_path: 'org/bret' is on the Hugging Face Hub, ")
+    assert said.endswith("and there is no folder of that name beside the spec")
 
 
 @pytest.mark.prefect
@@ -223,7 +227,7 @@ def test_the_manifest_has_the_commit(run_spec: RunSpec, hub: StandInHub) -> None
     done = run_spec(spec, rows=[{"text": "a b"}])
     (file,) = Path(f"{done.spec.sink.path}.state").glob("manifests/*.json")
     assert json.loads(file.read_text())["fingerprints"]["model"] == COMMIT
-    with pytest.raises(InvalidSpec, match="is no model on the Hugging Face Hub"):
+    with pytest.raises(InvalidSpec, match="is not a model on the Hugging Face Hub"):
         run_spec(spec, "model.name_or_path=org/bret", rows=[{"text": "a b"}])
 
 
@@ -267,5 +271,7 @@ def test_a_model_without_words_reads_no_texts(hub: StandInHub, task: str) -> Non
     """Transformers would make a tokenizer to which all words are unknown."""
     pinned = model("org/wordless", task).pinned(COMMIT)
     for build in (pinned.preprocessor, partial(pinned.predictor, Placement())):
-        with pytest.raises(InvalidSpec, match=r"name_or_path: 'org/wordless' has no file of words"):
+        with pytest.raises(
+            InvalidSpec, match=r"name_or_path: 'org/wordless' has no vocabulary file"
+        ):
             build()

@@ -54,7 +54,7 @@ def test_scores_are_the_pipelines(
     assert found["predicted_label"].to_pylist() == [each["label"] for each in wanted]
     scores = [each["score"] for each in wanted]
     np.testing.assert_allclose(found["predicted_score"].to_numpy(), scores, atol=TOLERANCE)
-    assert capsys.readouterr().out.count("texts of more than 64 tokens are cut off there") == 1
+    assert capsys.readouterr().out.count("texts longer than 64 tokens are cut off there") == 1
 
 
 def test_a_pair_that_lacks_a_text_is_a_rows_fault(folder: Path) -> None:

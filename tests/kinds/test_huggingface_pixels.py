@@ -149,5 +149,5 @@ def test_no_processor_resizes_a_thin_line_to_gigabytes(
     processor = AutoImageProcessor.from_pretrained(tmp_path)
     processor.size["shortest_edge"] = 320
     assert PlainResize.of(processor) is None
-    with pytest.raises(ValueError, match=r"once resized; at most .* cut it into pieces"):
+    with pytest.raises(ValueError, match=r"once resized; at most .* cut it into"):
         processed(processor, np.zeros((*shape, 3), np.uint8))

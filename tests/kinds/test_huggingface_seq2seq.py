@@ -179,7 +179,7 @@ def test_the_models_files_say_the_prefix_of_summaries(tmp_path: Path) -> None:
         ("nllb", "translation", {"source_language": "xx", "target_language": "deu_Latn"}, "'xx'"),
         ("nllb", "translation", {}, "target_language: None must be one of .* deu_Latn"),
         ("t5", "translation", {"target_language": "de"}, "knows no languages"),
-        ("penalty", "summarization", {}, "is no encoder-decoder"),
+        ("penalty", "summarization", {}, "is not an encoder-decoder"),
         ("bart", "text-generation", {}, "is an encoder-decoder"),
     ],
 )
@@ -199,9 +199,9 @@ def test_more_than_the_decoder_can_write_is_refused(folders: dict[str, Path]) ->
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"top_k": 3}, "top_k: 3 does nothing without do_sample"),
-        ({"top_p": 0.5}, "top_p: 0.5 does nothing without do_sample"),
-        ({"do_sample": True, "num_beams": 2}, "exclude each other"),
+        ({"top_k": 3}, "top_k: 3 has no effect without do_sample"),
+        ({"top_p": 0.5}, "top_p: 0.5 has no effect without do_sample"),
+        ({"do_sample": True, "num_beams": 2}, "cannot be combined with do_sample"),
         ({"target_language": "de"}, "belongs to translation"),
         ({"chat": True}, "belongs to text-generation"),
     ],

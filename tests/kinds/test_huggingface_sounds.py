@@ -221,7 +221,7 @@ def test_what_a_model_listens_to_no_longer_is_cut_off_and_told_once(
 ) -> None:
     heard = [tone(0.3, RATE), *(tone(2.0 + at, RATE, 300.0) for at in range(3))]
     ours = by_ours(folders[name], heard)
-    assert capsys.readouterr().out.count(f"sounds of more than {seconds} s are cut off") == 1
+    assert capsys.readouterr().out.count(f"sounds longer than {seconds} s are cut off") == 1
     for mine, its in zip(ours, by_pipeline(folders[name], heard), strict=True):
         assert mine == pytest.approx(its, abs=TOLERANCE)
     by_ours(folders[name], heard[:1])
@@ -244,7 +244,7 @@ def test_files_are_heard_at_the_models_rate_and_samples_of_another_are_refused(
     assert mine == pytest.approx(its, abs=TOLERANCE)
     samples = rows_of("audio", [tone(0.5, 8_000).tolist()])
     samples = samples.set_column(1, field.with_type(samples["audio"].type), samples["audio"])
-    with pytest.raises(InvalidSpec, match=r"holds samples of 8,000 Hz, .* at 16,000"):
+    with pytest.raises(InvalidSpec, match=r"has samples of 8,000 Hz, .* needs 16,000"):
         predicted(folders["wav2vec2"], TASK, samples)
 
 

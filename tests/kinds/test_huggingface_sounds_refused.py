@@ -57,11 +57,11 @@ def test_models_for_other_tasks_are_refused(folders: dict[str, Path], tmp_path: 
 
     save_bert(tmp_path / "bert")
     save_whisper(tmp_path / "whisper")
-    wants = "audio-classification wants a model whose name has ForAudioClassification"
+    wants = "audio-classification needs a model whose name has ForAudioClassification"
     for other in ("bert", "whisper"):
         with pytest.raises(InvalidSpec, match=wants):
             check(tmp_path / other, TASK)
-    listener = "which classifies sounds and reads no texts: model.task is audio-classification"
+    listener = "which classifies sounds, not texts: set model.task to audio-classification"
     for text_task in ("text-classification", "feature-extraction"):
         with pytest.raises(InvalidSpec, match=listener):
             check(folders["wav2vec2"], text_task)
@@ -81,7 +81,7 @@ def test_a_feature_extractor_of_another_model_is_refused(
     mixed = shutil.copytree(folders["wav2vec2-bert"], tmp_path / "mixed")
     name = "preprocessor_config.json"
     shutil.copy(folders["wav2vec2"] / name, mixed / name)
-    problem = "has a feature extractor that makes input_values, and its model takes input_features"
+    problem = "has a feature extractor that makes input_values, but its model takes input_features"
     with pytest.raises(InvalidSpec, match=problem):
         predicted(mixed, TASK, rows_of("audio", [sounds(1)[0].tolist()]))
 

@@ -115,10 +115,10 @@ def wav_of_nothing() -> bytes:
         (7, "'audio' holds no sound in this row"),
         ([0.0, None], "'audio' holds no sound in this row"),
         ([0.0, float("nan")], "'audio' holds no sound in this row"),
-        ([0, 12000, -9000], "'audio' holds no sound in this row; .* between -1 and 1, is wanted"),
+        ([0, 12000, -9000], "'audio' has no sound in this row; .* between -1 and 1"),
         ([[0.0, 0.1], [0.0, 0.1]], "'audio' holds no sound in this row"),
         (b"no sound", "is not sound that can be read"),
-        (encoded([tone(1.5, RATE)], RATE), r"1\.5 s long, and the model listens for 1 s"),
+        (encoded([tone(1.5, RATE)], RATE), r"1\.5 s long, but the model hears only 1 s"),
     ],
 )
 def test_what_cannot_be_heard_is_an_error(whisper: Path, sound: Any, message: str) -> None:
@@ -138,7 +138,7 @@ def test_samples_of_another_rate_are_not_heard_as_if_they_had_the_models(whisper
         2
     )
     of_one_length = pa.list_(pa.float64(), len(decoded["audio"][0]))
-    refused = r"'audio' holds samples of 8,000 Hz, .* at 16,000: set"
+    refused = r"'audio' has samples of 8,000 Hz, .* needs 16,000 Hz: set"
     with pytest.raises(InvalidSpec, match=refused):
         predicted(whisper, TASK, at(8_000))
     decoded = decoded.set_column(1, "audio", decoded["audio"].cast(of_one_length))
@@ -157,7 +157,7 @@ def test_no_sounds_give_the_same_columns(whisper: Path) -> None:
 
 
 def test_a_language_that_the_model_does_not_know_is_refused(whisper: Path, tmp_path: Path) -> None:
-    with pytest.raises(InvalidSpec, match="source_language: 'en' cannot be chosen"):
+    with pytest.raises(InvalidSpec, match="source_language: 'en' cannot be set"):
         predicted(whisper, TASK, rows_of("audio", []), source_language="en")
     many = shutil.copytree(whisper, tmp_path / "many")
     config = json.loads((many / "generation_config.json").read_text())

@@ -175,7 +175,7 @@ def test_nan_and_infinity_are_no_predictions_of_numbers(tmp_path: Path) -> None:
     one = model_of(file, columns=["list"], outputs=["log"]).predictor(Placement())
     outcome = call_with_blame(one, rows)
     assert list(outcome.failed) == [7 + 1]
-    assert "as 'prediction', of this row, which holds neither" in str(outcome.failed[7 + 1])
+    assert "as 'prediction', from this row, which has neither" in str(outcome.failed[7 + 1])
 
 
 def test_weights_beside_the_model_come_with_its_folder(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_weights_beside_the_model_come_with_its_folder(tmp_path: Path) -> None:
     content[0] ^= 1
     (file.parent / "weights.bin").write_bytes(content)
     assert model.fingerprint() != before
-    with pytest.raises(InvalidSpec, match="keeps its weights in other files: give the folder"):
+    with pytest.raises(InvalidSpec, match="has its weights in other files: give the folder"):
         predicted(model_of(file), rows_of(pixels=unseen()))
 
 
@@ -253,7 +253,7 @@ def test_only_0_and_1_are_truth_values(tmp_path: Path, width: int) -> None:
 
     for flags in ([True, False], [1, 0], [1.0, 0.0]):
         assert outcome(flags) == [False, True]
-    with pytest.raises(ValueError, match="'x' holds what is neither 0 nor 1"):
+    with pytest.raises(ValueError, match="'x' has a value other than 0 and 1"):
         outcome([0.3, 0.0])
 
 
@@ -333,7 +333,7 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     named = predicted(model_of(tmp_path, file="digits.onnx"), rows)
     np.testing.assert_allclose(values(named), logits(), atol=1e-5)
     (tmp_path / "model.pb").touch()
-    with pytest.raises(InvalidSpec, match=r"holds no file ending in .onnx"):
+    with pytest.raises(InvalidSpec, match=r"has no file ending in .onnx"):
         model_of(tmp_path / "model.pb").check()
     with pytest.raises(InvalidSpec, match=r"resources.dtype: 'float16' cannot be had"):
         predicted(model_of(tmp_path / "digits.onnx"), rows, dtype="float16")
@@ -357,7 +357,7 @@ def test_a_file_that_is_no_whole_model_is_refused_before_the_job(tmp_path: Path)
     for content in (b"", b"<html>\n", b"hello", b"\x08", b"\x80" * 20, b"\x08\x0a" * 9, whole[:3]):
         assert "is no ONNX model" in refused(content), content
     cut = len(whole) // 2
-    assert re.search(rf"it has {cut} bytes of \d+; fetch it anew", refused(whole[:cut]))
+    assert re.search(rf"it has {cut} bytes of \d+; download it again", refused(whole[:cut]))
     refused(whole + b"\x3a\x7f")
     with pytest.raises(InvalidSpec, match=r"model.path: .* holds other.onnx, which is not whole"):
         model_of(tmp_path, file="other.onnx").check()
@@ -373,7 +373,7 @@ def test_a_gpu_is_never_left_unused_in_silence(
     if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
         pytest.skip("this onnxruntime has CUDA's code")
     model, rows = model_of(digits_model(tmp_path / "digits.onnx")), rows_of(pixels=unseen())
-    message = r"resources.num_gpus: .* has .*CPUExecutionProvider only: pip install onnxruntime-gpu"
+    message = r"resources.num_gpus: .* has .*CPUExecutionProvider: pip install onnxruntime-gpu"
     with pytest.raises(InvalidSpec, match=message):
         predicted(model, rows, device="cuda")
     # It has the code, and CUDA's own libraries are missing: onnxruntime goes on with the CPU.

@@ -105,9 +105,9 @@ def test_a_whole_bucket_has_no_room_for_a_state_beside_it(scheme: str) -> None:
 @pytest.mark.s3
 def test_a_bucket_is_made_by_no_write(s3: S3, tmp_path: Path) -> None:
     place = {"path": "s3://not-made/out", "storage_options": s3.storage_options}
-    told = r"sink\.path: 's3://not-made/out' lies in the bucket 'not-made', which is not there: "
+    told = r"sink\.path: 's3://not-made/out' is in the bucket 'not-made', which does not exist: "
     for sink in (ParquetSink(**place), DeltaSink(**place)):
-        with pytest.raises(InvalidSpec, match=f"^{told}create it, or name another$"):
+        with pytest.raises(InvalidSpec, match=f"^{told}create it, or use another$"):
             check_sink(sink)
     new = ParquetSink(path=s3.url("not/made/either"), storage_options=s3.storage_options)
     check_sink(new)

@@ -168,7 +168,7 @@ def uncapturable(_module: Any, _example: Tensors, _num_threads: int) -> Any:
     ("compiler", "problem"),
     [
         (wrong_at_one_place, "differs from eager by 1.0e-03"),
-        (infinite_at_one_place, "differs from eager in whole numbers, in shape, or in what is"),
+        (infinite_at_one_place, "differs from eager in whole numbers, in shape, or in NaN"),
         (slow, "takes "),
         (broken, "cannot be compiled: RuntimeError: no such operator: aten::strange"),
         (uncapturable, "cannot be compiled: RuntimeError: CUDA error: operation not permitted"),
@@ -345,7 +345,7 @@ def test_further_shapes_run_in_eager(monkeypatch: pytest.MonkeyPatch) -> None:
             assert call({"x": torch.ones(1, width)}).shape == (1, width)
     problems = [each.problem for each in placement.runtimes.told]
     assert problems[: running.MOST_SHAPES] == [None] * running.MOST_SHAPES
-    assert problems[-1] == "cannot be compiled: ValueError: batches are of more than 4 shapes"
+    assert problems[-1] == "cannot be compiled: ValueError: batches have more than 4 shapes"
 
 
 @pytest.mark.parametrize("task", ["image-classification", "image-feature-extraction"])
@@ -432,7 +432,7 @@ def test_what_cannot_be_compiled_is_refused(case: str) -> None:
 
 def test_detectors_are_refused(torchvision: None) -> None:
     model = TorchvisionModel(name="fasterrcnn_mobilenet_v3_large_320_fpn", runtime="openvino")
-    with pytest.raises(InvalidSpec, match="compiles classifiers, no detectors"):
+    with pytest.raises(InvalidSpec, match="can compile classifiers, not detectors"):
         model.check()
 
 
@@ -454,7 +454,7 @@ def test_gpus_and_other_precisions_are_refused(weights: Path) -> None:
         choice.check_placement(runtime, gpu)
     for runtime in for_cpus:
         assert not kind(weights, runtime).can_use_gpu
-        with pytest.raises(InvalidSpec, match="is for CPUs: take compile or eager, or set"):
+        with pytest.raises(InvalidSpec, match="is for CPUs: use compile or eager, or set"):
             choice.check_placement(runtime, gpu)
     for runtime in ("compile", *for_cpus):
         with pytest.raises(InvalidSpec, match=r"resources.dtype: 'bfloat16' cannot be had"):

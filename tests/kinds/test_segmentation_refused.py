@@ -34,7 +34,7 @@ def changed(folder: Path, file: str, **settings: Any) -> None:
 def test_other_architectures(tmp_path: Path, architecture: str) -> None:
     save_segformer(tmp_path)
     changed(tmp_path, "config.json", architectures=[architecture])
-    wants = "wants a model whose name has ForSemanticSegmentation or Mask2FormerForUniversalSegment"
+    wants = "needs a model whose name has ForSemanticSegmentation or Mask2FormerForUniversalSegment"
     with pytest.raises(InvalidSpec, match=f"holds {architecture}; image-segmentation {wants}"):
         HuggingFaceModel(task=TASK, name_or_path=str(tmp_path)).check()
 
@@ -42,7 +42,7 @@ def test_other_architectures(tmp_path: Path, architecture: str) -> None:
 def test_a_config_that_names_no_architecture(tmp_path: Path) -> None:
     save_vit(tmp_path)
     changed(tmp_path, "config.json", architectures=None)
-    said = "of the type vit, which makes no map of classes here: give one .* segformer, upernet"
+    said = "of type vit, which makes no class map here: use one .* segformer, upernet"
     with pytest.raises(InvalidSpec, match=said):
         HuggingFaceModel(task=TASK, name_or_path=str(tmp_path)).check()
     save_segformer(tmp_path)
@@ -63,7 +63,7 @@ def test_as_many_classes_as_a_map_does_not_tell_apart(tmp_path: Path, classes: i
     save_segformer(tmp_path)
     names = {str(at): f"class {at}" for at in range(classes)}
     changed(tmp_path, "config.json", id2label=names, label2id=None)
-    said = f"has {classes:,} names? of classes; a map tells 2 to 65,536 apart"
+    said = f"has {classes:,} names? of classes; a map can have 2 to 65,536 classes"
     with pytest.raises(InvalidSpec, match=said):
         HuggingFaceModel(task=TASK, name_or_path=str(tmp_path)).check()
 
@@ -75,7 +75,7 @@ def test_a_processor_of_another_kind(tmp_path: Path) -> None:
         HuggingFaceModel(task=TASK, name_or_path=str(tmp_path)).check()
     settings = {"image_processor_type": "ViTImageProcessor", "size": {"height": 64, "width": 64}}
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(settings))
-    with pytest.raises(InvalidSpec, match=r"has a ViTImageProcessor.*, which makes no maps of"):
+    with pytest.raises(InvalidSpec, match=r"has a ViTImageProcessor.*, which cannot turn the"):
         HuggingFaceModel(task=TASK, name_or_path=str(tmp_path)).check()
 
 

@@ -188,7 +188,7 @@ def test_several_ways_of_pooling_are_refused_in_either_format(sentences: Path) -
     for fields in both:
         write(sentences, "Pooling/config.json", **fields)
         model = HuggingFaceModel(task="feature-extraction", name_or_path=str(sentences))
-        with pytest.raises(InvalidSpec, match=r"pools by \['cls.*', 'mean.*'\]; set model.options"):
+        with pytest.raises(InvalidSpec, match=r"pooling \['cls.*', 'mean.*'\], which is not"):
             model.check()
 
 
@@ -343,9 +343,9 @@ def test_vectors_go_through_the_dense_layers_of_the_files(sentences: Path) -> No
     [
         ({"activation_function": "my_package.Swish"}, "through my_package.Swish, which is not"),
         ({"activation_function": "torch.nn.modules.loss.L1Loss"}, "L1Loss, which is not supported"),
-        ({"module_input_name": "token_embeddings"}, "or is one of tokens, which is not supported"),
-        ({"use_residual": True}, "is put beside what goes in, "),
-        ({"out_features": 5}, "has weights in Dense that do not go with its config.json"),
+        ({"module_input_name": "token_embeddings"}, "or works on tokens, which is not supported"),
+        ({"use_residual": True}, "is added beside its input"),
+        ({"out_features": 5}, "has weights in Dense that do not fit its config.json"),
     ],
 )
 def test_a_dense_layer_that_cannot_be_made_is_refused(

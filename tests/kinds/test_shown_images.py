@@ -77,7 +77,7 @@ def test_a_row_without_an_image_is_set_aside_alone_and_unasked(server: LlmServer
     images = [None, b"", b"no image", encoded("PNG")]
     outcome = asked(server, images, prompt="?")
     assert {at: str(error) for at, error in outcome.failed.items()} == {
-        0: "column 'photo' is empty in this row; an image is wanted",
+        0: "column 'photo' is empty in this row; it must be an image",
         1: "the file has zero bytes",
         2: "the file is not an image that can be read",
     }
@@ -86,7 +86,9 @@ def test_a_row_without_an_image_is_set_aside_alone_and_unasked(server: LlmServer
 
 def test_urls_are_the_models_to_fetch(server: LlmServer) -> None:
     outcome = asked(server, [" HTTPS://shop.example/a.jpg", "/a.jpg"], prompt="?")
-    assert "column 'photo' holds '/a.jpg' in this row, which is no URL" in str(outcome.failed[1])
+    assert "column 'photo' holds '/a.jpg' in this row, which is not the URL" in str(
+        outcome.failed[1]
+    )
     (body,) = server.bodies
     (image, _) = body["messages"][0]["content"]
     assert image == {"type": "image_url", "image_url": {"url": "HTTPS://shop.example/a.jpg"}}
@@ -102,7 +104,7 @@ def test_it_stands_before_what_the_user_says_last(server: LlmServer) -> None:
     silent = talk[1:2]
     images = [encoded("PNG")] * 2
     outcome = asked(server, images, [talk, silent], system_prompt="be brief")
-    assert "no message is the user's in this row" in str(outcome.failed[1])
+    assert "no user message, but" in str(outcome.failed[1])
     (body,) = server.bodies
     system, first, answer, (last) = body["messages"]
     assert system == {"role": "system", "content": "be brief"}
@@ -122,9 +124,9 @@ def test_what_fits_nothing_is_refused(kind: Any) -> None:
     named = {"url": "http://x/v1", "model": "m"} if kind is HttpModel else {"name_or_path": "m"}
     other = "embedding" if kind is HttpModel else "embed"
     for fields, problem in {
-        ("image_column", "task"): "image_column: belongs to chat, not to",
-        ("prompt",): "is asked of images: name their column in model.image_column",
-        ("prompt", "image_column", "column"): "model.column says it row by row",
+        ("image_column", "task"): "image_column: is for chat, not",
+        ("prompt",): "it needs images: set their column in model.image_column",
+        ("prompt", "image_column", "column"): "model.column has the prompt of each row",
     }.items():
         given = {**named, **dict.fromkeys(fields, "a")}
         given |= {"task": other} if "task" in fields else {}

@@ -118,7 +118,7 @@ def test_a_tokenizer_that_does_not_say_where_its_tokens_stand_is_refused(
     save_ner(tmp_path)
     model = HuggingFaceModel.model_validate({"task": TASK, "name_or_path": str(tmp_path)})
     monkeypatch.setattr("transformers.PreTrainedTokenizerFast.is_fast", False)
-    with pytest.raises(InvalidSpec, match="does not say where in a text its tokens stand"):
+    with pytest.raises(InvalidSpec, match="does not give the positions of its tokens in the text"):
         model.check()
 
 
@@ -132,11 +132,11 @@ def test_places_are_characters_and_those_of_added_tokens_none(tmp_path: Path) ->
 def test_a_stride_is_refused_that_no_window_can_have(tmp_path: Path) -> None:
     save_ner(tmp_path)
     given = {"task": TASK, "name_or_path": str(tmp_path)}
-    problem = r"options\.stride: 2 needs whole entities, and aggregation_strategy is none"
+    problem = r"options\.stride: 2 needs whole entities, but aggregation_strategy is none"
     apart = {"stride": 2, "aggregation_strategy": "none"}
     with pytest.raises(ValueError, match=problem):
         HuggingFaceModel.model_validate(given | {"options": apart})
     options = {"stride": 6, "max_length": 8}
-    with pytest.raises(InvalidSpec, match=r"options\.stride: 6 is no less than the 6 tokens"):
+    with pytest.raises(InvalidSpec, match=r"options\.stride: 6 is not less than the 6 tokens"):
         HuggingFaceModel.model_validate(given | {"options": options}).check()
     HuggingFaceModel.model_validate(given | {"options": options | {"stride": 5}}).check()

@@ -71,9 +71,9 @@ def test_that_texts_are_cut_off_is_said_once(
     for _ in range(2):
         preprocess(rows_of("text", ["a", "a " * 9_999]))
     told = capsys.readouterr().out
-    assert told.count(f"texts of more than {most} tokens are cut off there") == 1
+    assert told.count(f"texts longer than {most} tokens are cut off there") == 1
     assert way_out in told
-    assert f"model.options.max_length: {most} says that it is meant" in told
+    assert f"if that is intended, set model.options.max_length: {most}" in told
     assert tokens(bert, task, [9_999], max_length=most) == [most]
     assert capsys.readouterr().out == ""
 

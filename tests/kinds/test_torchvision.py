@@ -467,9 +467,9 @@ def test_a_broken_image_is_the_rows_fault(detector: tuple[Any, Path]) -> None:
         ({"name": DETECTOR, "options": {"top_k": 5}}, f"not for {DETECTOR}, a detector"),
         ({"name": "resnet50", "labels": ["cat"]}, "goes with a file of weights"),
         ({"name": "resnet50", "state_dict_key": "model"}, "goes with a file of weights"),
-        ({"name": "resnet50", "path": "nowhere.pth"}, "holds no file"),
+        ({"name": "resnet50", "path": "nowhere.pth"}, "has no file"),
         ({"name": "resnet50", "path": "tests"}, "is a folder"),
-        ({"name": "resnet50", "path": "README.md"}, "holds neither weights"),
+        ({"name": "resnet50", "path": "README.md"}, "contains neither weights"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_loaded(fields: Any, said: str) -> None:
@@ -481,7 +481,7 @@ def test_pickled_modules_are_never_loaded(torchvision: None, tmp_path: Path) -> 
     import torch
 
     torch.save(torch.nn.Linear(1, 1), tmp_path / "model.pth")
-    with pytest.raises(InvalidSpec, match="is no plain state_dict"):
+    with pytest.raises(InvalidSpec, match="is not a plain state_dict"):
         kind(tmp_path / "model.pth").check()
 
 
@@ -515,5 +515,5 @@ def test_a_build_for_another_torch_is_an_error(
     (tmp_path / "torchvision.py").write_text("raise RuntimeError('nms does not exist')")
     monkeypatch.delitem(sys.modules, "torchvision")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(InvalidSpec, match=r"nms does not exist.*goes with this torch"):
+    with pytest.raises(InvalidSpec, match=r"nms does not exist.*for this torch"):
         TorchvisionModel(name="resnet50").check()

@@ -227,7 +227,7 @@ def test_classes_without_names_are_the_checkpoints_fault(
 
 def test_arguments_that_vllm_refuses_are_the_specs_fault(engine: type[LLM]) -> None:
     with pytest.raises(
-        InvalidSpec, match=r"engine_kwargs: .* do not start vLLM with some/model: W"
+        InvalidSpec, match=r"engine_kwargs: .* cannot start vLLM with some/model: W"
     ):
         outcome_of(["a"], engine_kwargs={"tensor_parallel_size": 2})
 
@@ -352,7 +352,9 @@ def test_an_engine_that_knows_no_words_reads_no_texts(
     monkeypatch.setattr("tests.kinds.vllm_stand_in.TOKENIZER", whole)
     assert texts_of(outcome_of(["ab"])) == ["ba"]
     monkeypatch.setattr("tests.kinds.vllm_stand_in.TOKENIZER", transformers.BertTokenizer())
-    with pytest.raises(InvalidSpec, match="'some/model' has no file of words for its BertTokenize"):
+    with pytest.raises(
+        InvalidSpec, match="'some/model' has no vocabulary file for its BertTokenize"
+    ):
         outcome_of(["ab"])
     assert texts_of(outcome_of(["ab"], engine_kwargs={"tokenizer": "some/words"})) == ["ba"]
 
@@ -362,9 +364,9 @@ def test_an_engine_that_knows_no_words_reads_no_texts(
     [
         ({"engine_kwargs": {"trust_remote_code": True}}, "such code is never run"),
         ({"engine_kwargs": {"dtype": "half"}}, "engine_kwargs.dtype: is set by resources.dtype"),
-        ({"task": "embed", "options": {"max_tokens": 3}}, "options.max_tokens: 3 belongs to chat"),
-        ({"task": "generate", "system_prompt": "x"}, "belongs to chat, not to generate"),
-        ({"options": {"top_k": 3}}, "top_k: 3 does nothing without a temperature above 0"),
+        ({"task": "embed", "options": {"max_tokens": 3}}, "options.max_tokens: 3 is for chat"),
+        ({"task": "generate", "system_prompt": "x"}, "is for chat, not generate"),
+        ({"options": {"top_k": 3}}, "top_k: 3 has no effect without a temperature above 0"),
     ],
 )
 def test_what_does_not_go_together_is_refused(fields: Fields, problem: str) -> None:

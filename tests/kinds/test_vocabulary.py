@@ -49,7 +49,7 @@ def test_a_token_that_the_model_does_not_know_is_named(tmp_path: Path, task: str
     add_token(tmp_path, "mask_token")
     column, options = ("prompt", {"max_new_tokens": 5}) if writes else ("text", {})
     predicted(tmp_path, task, rows_of(column, ["a b"]), **options)
-    message = r"holds the token '\[NEW\]', number 24 of its tokenizer, and the model knows 24: "
+    message = r"holds the token '\[NEW\]', number 24 of its tokenizer, but the model knows 24: "
     with pytest.raises(ValueError, match=message):
         predicted(tmp_path, task, rows_of(column, ["a b", f"a {NEW}"]), **options)
 

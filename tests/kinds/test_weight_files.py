@@ -63,7 +63,7 @@ def test_their_place_is_of_no_account(folder: Path) -> None:
     here = load_spec(folder / "spec.yaml")
     (folder / "elsewhere").mkdir()
     (folder / "factor.txt").rename(folder / "elsewhere" / "factor.txt")
-    with pytest.raises(InvalidSpec, match=r"model.weight_files: '.*/factor.txt' holds no file"):
+    with pytest.raises(InvalidSpec, match=r"model.weight_files: '.*/factor.txt' has no file"):
         check_spec(here)
     moved = load_spec(folder / "spec.yaml", ["model.weight_files=[elsewhere/factor.txt]"])
     assert moved.model.weight_files == [str(folder / "elsewhere" / "factor.txt")]  # type: ignore[union-attr]

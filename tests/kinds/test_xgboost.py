@@ -60,7 +60,7 @@ def test_a_column_that_is_empty_in_all_rows_is_missing_in_all(tmp_path: Path) ->
     table = pa.Table.from_pandas(FRAME.assign(b=np.nan))
     blank = table.set_column(1, "b", pa.nulls(len(table), pa.string()))
     np.testing.assert_array_equal(values(predicted(model, blank)), values(predicted(model, table)))
-    with pytest.raises(InvalidSpec, match="'b' holds string, and numbers are wanted"):
+    with pytest.raises(InvalidSpec, match="'b' holds string, not numbers"):
         predicted(model, table.set_column(1, "b", pa.array(["x"] * len(table))))
 
 
@@ -90,7 +90,7 @@ def test_a_model_without_names_is_given_them(tmp_path: Path) -> None:
     renamed = FRAME.rename(columns={"a": "c", "c": "a"})
     expected = booster.predict(xgboost.DMatrix(FRAME.to_numpy()))
     np.testing.assert_allclose(values(predicted(given, renamed)), expected, atol=1e-6)
-    with pytest.raises(InvalidSpec, match="must name the 3 input columns"):
+    with pytest.raises(InvalidSpec, match="must list the 3 input columns"):
         predicted(saved(booster, tmp_path / "m.ubj"), FRAME)
     with pytest.raises(InvalidSpec, match="names 1 column, and the model reads 3"):
         predicted(saved(booster, tmp_path / "m.ubj", columns=["a"]), FRAME)
@@ -165,7 +165,7 @@ def test_several_targets_are_no_classes_of_one(tmp_path: Path) -> None:
     booster = train(FRAME, both)
     made = predicted(saved(booster, tmp_path / "m.json"), FRAME)
     assert ((values(made) > 0.5) == both).mean() > 0.9
-    with pytest.raises(InvalidSpec, match="classes of one target, and the model has 2, each with"):
+    with pytest.raises(InvalidSpec, match="classes of one target, but the model has 2, each with"):
         saved(booster, tmp_path / "m.json", labels=["likes", "buys"])
 
 
@@ -197,7 +197,7 @@ def test_categories_go_by_name_wherever_they_stand_in_a_batch(tmp_path: Path) ->
         np.testing.assert_allclose(values(predicted(model, rows)), expected[at], atol=1e-6)
     with pytest.raises(ValueError, match="column 'colour' holds 'mauve', which the model was not"):
         predicted(model, frame.assign(colour="mauve"))
-    with pytest.raises(ValueError, match=r"holds '', which .*: .* source\.null_values names ''$"):
+    with pytest.raises(ValueError, match=r"has '', which .*: .* source\.null_values lists ''$"):
         predicted(model, frame.assign(colour=""))
     with pytest.raises(InvalidSpec, match=r"'colour' holds list.*, and the model was trained on"):
         predicted(model, texts.set_column(3, "colour", pa.array([["red"]] * len(texts))))
@@ -235,7 +235,7 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     model = saved(booster, tmp_path / "m.json")
     with pytest.raises(InvalidSpec, match=r"'c' is not among the columns \['a', 'b'\]"):
         predicted(model, FRAME[["a", "b"]])
-    with pytest.raises(InvalidSpec, match=r"'a' holds .*string, and numbers are wanted"):
+    with pytest.raises(InvalidSpec, match=r"'a' holds .*string, not numbers"):
         predicted(model, FRAME.assign(a="x"))
     (tmp_path / "m.json").write_text("no model")
     with pytest.raises(InvalidSpec, match=r"cannot be read by XGBoost .*: .*Invalid model format"):
@@ -253,7 +253,7 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("bad", "problem"),
     [
-        (np.inf, "column 'b' is infinite in this row, which XGBoost takes for no number"),
+        (np.inf, "column 'b' is infinite in this row, which XGBoost does not accept"),
         (-np.inf, "column 'b' is infinite in this row"),
         (1e39, "column 'b' holds a number too large for float32"),
     ],

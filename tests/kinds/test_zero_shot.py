@@ -76,11 +76,11 @@ def test_what_gives_no_such_scores_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({}, "candidate_labels: name the labels that zero-shot-image-classification chooses from"),
+        ({}, "candidate_labels: list the labels that zero-shot-image-classification chooses from"),
         ({"candidate_labels": []}, "at least 1 item"),
-        ({"candidate_labels": ["a", "a"]}, "names a label twice"),
-        ({"candidate_labels": ["a", " "]}, "one of no words"),
-        ({"candidate_labels": ["a"], "hypothesis_template": "photo"}, "has not one place"),
+        ({"candidate_labels": ["a", "a"]}, "has a label twice"),
+        ({"candidate_labels": ["a", " "]}, "an empty one"),
+        ({"candidate_labels": ["a"], "hypothesis_template": "photo"}, "needs exactly one place"),
         ({"candidate_labels": ["a"], "pooling": "mean"}, "pooling.*belongs to"),
     ],
 )

@@ -213,28 +213,28 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "what is written": (
         {"steps": [{"kind": "template", "template": "{data}"}]},
-        r"steps\.template\.template: '{data}' 'data' holds binary, which is no text$",
+        r"steps\.template\.template: '\{data\}' 'data' is binary, not text$",
     ),
     "how it is written": (
         {"steps": [{"kind": "template", "template": "No. {id:d}: {x:d}"}]},
-        r"steps\.template\.template: .* 'd' is no format for float, as 'x' has: ",
+        r"steps\.template\.template: .* 'd' is not a format for float, the type of 'x': ",
     ),
     "texts": (
         {"model": {**TEXTS_MODEL, "column": "id"}},
-        r"model\.column: 'id' holds int64, and text is wanted; name another",
+        r"model\.column: 'id' is int64, not text; use another column",
     ),
     "images": (
         {"model": {**IMAGES_MODEL, "column": "text"}},
-        r"model\.column: 'text' holds string, and images are wanted: files, or arrays of a step"
-        r"; have a step of your own read the files",
+        r"model\.column: 'text' is string, not images: it must have files, or arrays from a step"
+        r"; read the files",
     ),
     "a text to PyTorch": (
         {"model": {"kind": "torch", "path": "m.pt2", "inputs": {"words": "text"}}},
-        r"model\.inputs: 'text' holds string, and numbers are wanted; leave it out",
+        r"model\.inputs: 'text' is string, not numbers; leave it out",
     ),
     "numbers": (
         {"model": {"kind": "torch", "path": "m.pt2", "columns": ["id", "text"]}},
-        r"model\.columns: 'text' holds string, and numbers are wanted; leave it out",
+        r"model\.columns: 'text' is string, not numbers; leave it out",
     ),
 }
 
@@ -341,7 +341,7 @@ UNPUBLISHED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a name that the model gives": (
         {"steps": [{"kind": "rename", "columns": {"text": "prediction"}}]},
-        r"input column: 'prediction' is also the name of what the model gives; rename or drop",
+        r"column: 'prediction' is also the name of a column that the model makes; rename",
     ),
 }
 

@@ -107,7 +107,7 @@ class BoundsMeter:
     def judge(self) -> Judgement:
         """The share outside."""
         if self.has_others:
-            note = f"{self.gate.column} holds values that are no numbers"
+            note = f"{self.gate.column} has values that are not numbers"
             return self.gate.judgement(None, False, note=note)
         if not self.total:
             return self.gate.judgement(None, False, note=f"{self.gate.column} has no values")

@@ -60,7 +60,9 @@ class DriftGate(Gate):
     @model_validator(mode="after")
     def _can_fail(self) -> Self:
         if self.metric == "jensen_shannon" and self.maximum >= 1:
-            raise ValueError("maximum is 1 or more, which no Jensen-Shannon distance exceeds")
+            raise ValueError(
+                "maximum must be below 1, since a Jensen-Shannon distance is never above 1"
+            )
         return self
 
     @property
@@ -121,7 +123,7 @@ class DriftMeter:
             note = f"{version} had {earlier['kind']} here, now there are {tally.kind}"
             return self.gate.judgement(None, False, note=note, distribution=tally.anew())
         if lacks_edges(earlier):  # as earlier releases left it of infinite numbers alone
-            note = f"{version} kept nothing of its numbers to compare with"
+            note = f"{version} stored nothing about its numbers to compare with"
             return self.gate.judgement(None, True, note=note, distribution=tally.anew())
         bins, expected, seen = compared(earlier, tally)
         distance = DISTANCES[self.gate.metric]
@@ -131,7 +133,7 @@ class DriftMeter:
             rows = (rows_of(earlier), rows_of(tally.as_before()))
             chance = by_chance(distance, expected, seen, rows)
             passed = value <= chance
-            since += f"; of so few rows {chance:.3g} is chance" if passed else ""
+            since += f"; with so few rows, {chance:.3g} is chance" if passed else ""
         return self.gate.judgement(
             value,
             passed,

@@ -34,7 +34,9 @@ class F1Gate(LabelsGate):
             ValueError: there are too many kinds of pairs to tell apart.
         """
         if compared.left_out:
-            raise ValueError(f"more than {len(compared.pairs):,} pairs of values are no classes")
+            raise ValueError(
+                f"more than {len(compared.pairs):,} pairs of values: these are not classes"
+            )
         return f1_score(compared.pairs, self.average)
 
 

@@ -142,9 +142,9 @@ def check_columns(gates: Sequence[Gate], schema: pa.Schema, *, may_come: bool = 
                 if may_come:
                     continue
                 meant = did_you_mean(column, schema.names)
-                absent = f"is no column of the output, which has {schema.names}{meant}"
+                absent = f"is not a column of the output, which has {schema.names}{meant}"
                 raise InvalidSpec.at(place, column, absent)
             found = schema.field(column)
             problem = gate.refuse_type(found.type)
             if problem and not (found.metadata == NO_VALUE and is_text(value_type(found.type))):
-                raise InvalidSpec.at(place, column, f"{problem}: name another column")
+                raise InvalidSpec.at(place, column, f"{problem}: use another column")

@@ -54,7 +54,7 @@ def stacked(rows: pa.Table, name: str, field: str = "model.column") -> np.ndarra
         column = column.cast(in_floats(column.type))
     array = column_to_numpy(column)
     if array.dtype == object:
-        raise ValueError(f"column {name!r} holds values of differing shapes")
+        raise ValueError(f"column {name!r} has values of different shapes")
     return array
 
 
@@ -112,7 +112,7 @@ def matrix(
         if not is_blank(column):
             refuse_other_than_numbers(column.type, name, field)
         if column.null_count and not missing:
-            raise ValueError(f"column {name!r} is empty in this row; the model takes no such rows")
+            raise ValueError(f"column {name!r} is empty in this row; the model needs a value")
     for start in range(0, len(rows), ROWS_IN_CACHE):
         part = slice(start, start + ROWS_IN_CACHE)
         for at, name in enumerate(names):
@@ -142,8 +142,8 @@ def numbers_of(
 def no_whole(name: str, kind: pa.DataType | np.dtype, what: object) -> ValueError:
     """What to say of a row whose value is none that a model of whole numbers takes."""
     return ValueError(
-        f"column {name!r} holds what is no {kind}, which the model takes: {what}; make it one in a "
-        "step, or name another column"
+        f"column {name!r} has a value that is not a {kind}, as the model needs: {what}; convert "
+        "it in a step, or use another column"
     )
 
 
@@ -160,7 +160,7 @@ def refuse_moved(columns: Sequence[str], own: Sequence[str]) -> None:
     for name, wanted in zip(columns, own, strict=False):
         if name != wanted and name in own:
             problem = f"have {name!r} where the model reads {wanted!r}: its order is "
-            problem += f"{', '.join(own)}; write them so, or leave columns out"
+            problem += f"{', '.join(own)}; list them in that order, or leave columns out"
             raise InvalidSpec.at("model.columns", [*columns], problem)
 
 

@@ -52,7 +52,7 @@ class FileModel(Model):
         """
         files = self.files()
         if not files:
-            raise InvalidSpec.at(self.place_field, self.path, "holds no file; see that it is right")
+            raise InvalidSpec.at(self.place_field, self.path, "has no file; check the path")
         if self.suffixes and not self.path.endswith(self.suffixes):
             problem = f"must end in {' or '.join(self.suffixes)}"
             raise InvalidSpec.at(self.place_field, self.path, problem)
@@ -99,7 +99,7 @@ class FileModel(Model):
     def found_in_file(
         self,
         look: Callable[[IO[bytes]], Found],
-        instead: str = "name the one file in it that holds the model",
+        instead: str = "give the one file in it that contains the model",
     ) -> Found:
         """What a look into the one file finds.
 
@@ -127,7 +127,9 @@ class FileModel(Model):
                 return look(file)
             except ValueError as error:
                 name = os.path.basename(path)
-                problem = f"{error}" if self.path.endswith(name) else f"holds {name}, which {error}"
+                problem = (
+                    f"{error}" if self.path.endswith(name) else f"contains {name}, which {error}"
+                )
                 raise InvalidSpec.at(self.place_field, self.path, problem) from error
 
     def opened(self) -> tuple[FsspecStorage, str]:
@@ -147,7 +149,9 @@ class FileModel(Model):
 
     def unreachable(self, error: Exception) -> Unreachable:
         """What to say of a storage that does not answer."""
-        problem = f"cannot be reached: {first_line(error)}; see the credentials in the environment"
+        problem = (
+            f"cannot be reached: {first_line(error)}; check the credentials in the environment"
+        )
         return Unreachable(f"{self.place_field}: {self.path!r} {problem}, and the network")
 
     def local(self) -> Path:

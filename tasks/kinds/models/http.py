@@ -119,7 +119,7 @@ class HttpModel(AskingModel):
     )
 
     tasks_of_fields: ClassVar[dict[str, tuple[Task, ...]]] = TASKS_OF_FIELDS
-    own_precision: ClassVar[str | None] = "the server says its model's precision; leave it auto"
+    own_precision: ClassVar[str | None] = "the server sets its model's precision; leave it auto"
     not_in_identity: ClassVar[frozenset[str]] = frozenset(
         {
             *("api_key_env", "headers_env", "concurrency", "texts_per_request"),

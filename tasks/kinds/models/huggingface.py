@@ -200,7 +200,7 @@ class HuggingFaceModel(Model):
         """
         check_runtime(self.runtime)
         if self.task not in ONE_SHAPE:
-            refuse_runtime(self.runtime, f"compiles {' and '.join(ONE_SHAPE)}, not {self.task}")
+            refuse_runtime(self.runtime, f"can compile {' and '.join(ONE_SHAPE)}, not {self.task}")
         if self.task in AUDIO:
             require("model.task", self.task, "av", "audio")
         found = folder.local_folder(self.name_or_path)
@@ -223,8 +223,8 @@ class HuggingFaceModel(Model):
             processor_files.missing_on_hub(names, self.task, config).items() if names else ()
         ):
             problem = (
-                f"has no {part} on the Hugging Face Hub ({' or '.join(files)}): give a model that "
-                "has, or push them there with save_pretrained's push_to_hub"
+                f"has no {part} on the Hugging Face Hub ({' or '.join(files)}): use a model that "
+                "has them, or push them there with save_pretrained's push_to_hub"
             )
             raise InvalidSpec.at(hub.FIELD, self.name_or_path, problem)
         check_options(self.checkpoint, self.task, self.options)

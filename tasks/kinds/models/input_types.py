@@ -13,7 +13,7 @@ def refuse_other_than_text(kind: pa.DataType, name: str, field: str = "column") 
         InvalidSpec: it holds something else.
     """
     if not (is_text(kind) or pa.types.is_null(kind)):
-        problem = f"holds {kind}, and text is wanted; name another, or convert it in a step"
+        problem = f"is {kind}, not text; use another column, or convert it in a step"
         raise InvalidSpec.at(f"model.{field}", name, problem)
 
 
@@ -58,9 +58,9 @@ def refuse_other_than_media(
     """
     is_encoded = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
     if not (is_encoded or is_made or is_deep(kind) or pa.types.is_null(kind)):
-        problem = f"holds {kind}, and {wanted} are wanted: files, or {made} of a step"
+        problem = f"is {kind}, not {wanted}: it must have files, or {made} from a step"
         if is_text(kind):
-            problem += "; have a step of your own read the files that it names"
+            problem += "; read the files that it names in your own step"
         raise InvalidSpec.at(field, name, problem)
 
 
@@ -71,7 +71,7 @@ def refuse_other_than_numbers(kind: pa.DataType, name: str, field: str) -> None:
         InvalidSpec: it holds something else.
     """
     if not (is_number(kind) or pa.types.is_null(kind)):
-        problem = f"holds {kind}, and numbers are wanted; leave it out or convert it"
+        problem = f"is {kind}, not numbers; leave it out or convert it"
         raise InvalidSpec.at(field, name, problem)
 
 

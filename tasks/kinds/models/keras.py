@@ -31,7 +31,7 @@ class KerasModel(TensorModel):
     )
 
     own_precision: ClassVar[str | None] = (
-        f"{FILE_SAYS}; set the model's dtype policy, and save it anew"
+        f"{FILE_SAYS}; set the model's dtype policy and save it again"
     )
 
     def check(self) -> None:
@@ -49,7 +49,7 @@ class KerasModel(TensorModel):
         for each in self.custom_objects:
             user_code.check_reference("model.custom_objects", each)
         super().check()
-        instead = "give a .keras file, as model.save('model.keras') writes it"
+        instead = "give a .keras file, written with model.save('model.keras')"
         self.found_in_file(keras_file.check_file, instead)
 
     @property

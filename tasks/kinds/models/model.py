@@ -13,7 +13,7 @@ from tasks.kinds.models.runtimes.runtime_used import RuntimeLog
 Function = Callable[[pa.Table], pa.Table]
 Media = Literal["text", "image"]
 DType = Literal["auto", "float32", "float16", "bfloat16"]
-FILE_SAYS = "the model's file says its precision"
+FILE_SAYS = "the model's file sets its precision"
 
 
 @dataclass
@@ -109,7 +109,7 @@ def refuse_dtype(dtype: DType, why: str | None) -> None:
         InvalidSpec: one is asked for.
     """
     if why and dtype != "auto":
-        raise InvalidSpec.at("resources.dtype", dtype, f"cannot be had: {why}")
+        raise InvalidSpec.at("resources.dtype", dtype, f"is not possible: {why}")
 
 
 class Model(Kind):
@@ -273,5 +273,5 @@ class Model(Kind):
         Raises:
             InvalidSpec: there is none.
         """
-        problem = f"embeds no {media}: search with a vector, as a JSON list or a .npy file"
+        problem = f"does not embed {media}: search with a vector, as a JSON list or a .npy file"
         raise InvalidSpec.at("model", type(self).__name__, problem)

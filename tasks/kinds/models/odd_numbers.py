@@ -14,8 +14,8 @@ def refuse_no_truth(values: np.ndarray, name: str) -> None:
     """
     if not ((values == 0) | (values == 1)).all():
         raise ValueError(
-            f"column {name!r} holds what is neither 0 nor 1, and the model takes truth values: "
-            "compare it with something in a step"
+            f"column {name!r} has a value other than 0 and 1, but the model takes truth values: "
+            "make it true or false in a step"
         )
 
 
@@ -32,8 +32,8 @@ def refuse_overflow(values: np.ndarray, cast: np.ndarray, name: str) -> None:
 def too_large(where: str, dtype: object) -> ValueError:
     """What to say of a row with a number that would be infinite to the model."""
     return ValueError(
-        f"{where} holds a number too large for {dtype}, which the model takes: scale it, or give a "
-        "model of wider numbers"
+        f"{where} has a number too large for {dtype}, which the model takes: scale it, or use a "
+        "model with a wider type"
     )
 
 
@@ -67,9 +67,9 @@ def refuse_no_numbers(
         odd |= np.isneginf(rows).all(axis=1)
     if (odd & are_finite()).any():
         raise ValueError(
-            f"the model made NaN or infinity, as {name!r}, of this row, which holds neither: it "
-            "divides by zero, or numbers overflowed, as those of float16 do above 65,504; scale "
-            "the inputs, or see the model's precision"
+            f"the model made NaN or infinity, as {name!r}, from this row, which has neither: it "
+            "divides by zero, or numbers overflowed, in float16 above 65,504; scale the inputs, "
+            "or change the model's precision"
         )
 
 

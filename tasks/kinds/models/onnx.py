@@ -24,7 +24,9 @@ class OnnxModel(TensorModel):
 
     model_config = ConfigDict(title="ONNX")
     uses_threads: ClassVar[bool] = True
-    own_precision: ClassVar[str | None] = f"{FILE_SAYS}; convert it, as onnxconverter-common does"
+    own_precision: ClassVar[str | None] = (
+        f"{FILE_SAYS}; convert it, for example with onnxconverter-common"
+    )
     kind: Literal["onnx"] = "onnx"
     file: str | None = Field(
         default=None,
@@ -53,9 +55,9 @@ class OnnxModel(TensorModel):
             raise InvalidSpec.at("model.file", self.file, f"is not among {found}")
         if self.file is not None or len(found) == 1:
             return self.file or found[0]
-        problem = f"holds {', '.join(found)}: name one of them in model.file"
+        problem = f"contains {', '.join(found)}: set one of them in model.file"
         if not found:
-            problem = f"holds no file ending in {ENDING}: export the model, or correct the path"
+            problem = f"has no file ending in {ENDING}: export the model, or correct the path"
         raise InvalidSpec.at("model.path", self.path, problem)
 
     def local_file(self) -> tuple[Path, bool]:

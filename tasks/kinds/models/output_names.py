@@ -22,5 +22,7 @@ def refuse_taken(made: Iterable[str], there: Iterable[str]) -> None:
         InvalidSpec: one has.
     """
     if taken := [name for name in made if name in there]:
-        problem = "is also the name of what the model gives; rename or drop that input column"
+        problem = (
+            "is also the name of a column that the model makes; rename or drop that input column"
+        )
         raise InvalidSpec.at("input column", taken[0], problem)

@@ -54,7 +54,7 @@ class PythonModel(Model):
         "change input columns; children of one row stay in their order.",
     )
     weights_field: ClassVar[str] = "weight_files"
-    own_precision: ClassVar[str | None] = "your own code says its precision; leave it auto"
+    own_precision: ClassVar[str | None] = "your own code sets its precision; leave it auto"
     batch_size: ClassVar[int | None] = 64
     calls_may_grow: ClassVar[bool] = True
     rows_per_batch: ClassVar[int] = 16_384
@@ -129,7 +129,7 @@ def as_sent(rows: pa.Table, returned: pa.Table, batch_format: BatchFormat) -> pa
         if not came_back(rows.select([name]), returned[name], batch_format):
             raise UserCodeBroke(
                 f"the model returned the input column {name!r} with other values: give the "
-                "prediction a name of its own, or set with_row_ids and return __row if rows were "
+                "prediction another name, or set with_row_ids and return __row if rows were "
                 "reordered on purpose"
             )
         found[name] = (rows.schema.field(name), rows[name])

@@ -17,7 +17,7 @@ def refuse_pointer(file: IO[bytes]) -> None:
     """
     file.seek(0)
     if file.read(len(LFS_POINTER)) == LFS_POINTER:
-        raise ValueError("is Git's pointer to a large file, and not the file: git lfs pull")
+        raise ValueError("is a Git LFS pointer, not the file: git lfs pull")
     file.seek(0)
 
 
@@ -35,10 +35,12 @@ def check_whole(file: IO[bytes]) -> None:
     start = file.read(LENGTH_BYTES)
     begin = LENGTH_BYTES + int.from_bytes(start, "little")
     if len(start) < LENGTH_BYTES or begin > size:
-        raise ValueError(f"is cut off, or no safetensors file: it has {size} bytes; fetch it anew")
+        raise ValueError(
+            f"is cut off, or not a safetensors file: it has {size} bytes; download it again"
+        )
     end = begin + end_of_weights(file.read(begin - LENGTH_BYTES))
     if end != size:
-        raise ValueError(f"is not whole: it has {size} bytes of {end}; fetch it anew")
+        raise ValueError(f"is incomplete: it has {size} bytes of {end}; download it again")
 
 
 def end_of_weights(header: bytes) -> int:
@@ -51,4 +53,4 @@ def end_of_weights(header: bytes) -> int:
         parts = [each for name, each in json.loads(header).items() if name != "__metadata__"]
         return max((int(each["data_offsets"][1]) for each in parts), default=0)
     except (ValueError, AttributeError, LookupError, TypeError) as error:
-        raise ValueError(f"has a broken header ({error}); fetch it anew") from error
+        raise ValueError(f"has a broken header ({error}); download it again") from error

@@ -112,7 +112,7 @@ class SklearnModel(FileModel):
         if self.path.endswith(".skops"):
             loading.check_types(self.local(), self.trusted)
         if self.labels and self.method not in ("predict", "predict_proba"):
-            problem = f"name classes, and {self.method} gives none: leave out one of the two"
+            problem = f"name classes, but {self.method} returns none: leave out one of the two"
             raise InvalidSpec.at("model.labels", self.labels, problem)
 
     def predictor(self, placement: Placement) -> Function:
@@ -143,7 +143,7 @@ class SklearnModel(FileModel):
         """
         name = "predict_proba" if self.labels else self.method
         if not hasattr(estimator, name):
-            problem = f"asks for {name}, which {type(estimator).__name__} has not"
+            problem = f"needs {name}, which {type(estimator).__name__} does not have"
             if self.labels:
                 raise InvalidSpec.at("model.labels", self.labels, problem)
             raise InvalidSpec.at("model.method", name, problem)
@@ -157,7 +157,7 @@ class SklearnModel(FileModel):
         """
         own = [str(each) for each in getattr(estimator, "classes_", [])]
         if self.labels != own and sorted(self.labels) == sorted(own):
-            problem = f"are the model's classes in another order than its own: write {own}"
+            problem = f"are the model's classes in another order: write {own}"
             raise InvalidSpec.at("model.labels", self.labels, problem)
 
     def outputs(self, returned: Any, rows: int) -> Columns:

@@ -94,8 +94,8 @@ class TorchModel(TensorModel):
             if set(self.integers) & set(side) and not set(side) <= set(self.integers):
                 known = set()
         if not set(self.integers) <= known:
-            problem = f"must be input columns, of which there are {self.input_columns}, and all of "
-            problem += "those that go side by side"
+            problem = f"must be among the input columns, {self.input_columns}, with all of "
+            problem += "those that are joined into one input"
             raise InvalidSpec.at("model.integers", self.integers, problem)
 
     def refuse_other_inputs(self, forward: Signature | None) -> None:
@@ -106,8 +106,8 @@ class TorchModel(TensorModel):
         """
         wrong = misfit(forward, self.inputs) if self.inputs else misfit(forward, {}, "batch")
         if wrong:
-            problem = f"is one input, which does not fit {self.class_}.forward ({wrong}): "
-            problem += "name the columns of each of its arguments in model.inputs"
+            problem = f"is a single input, which does not fit {self.class_}.forward ({wrong}): "
+            problem += "set the columns of each of its arguments in model.inputs"
             if self.inputs:
                 takes = ", ".join(forward.parameters) if forward else ""
                 problem = f"do not fit {self.class_}.forward, which takes {takes}: {wrong}"
@@ -125,13 +125,15 @@ class TorchModel(TensorModel):
         except ValueError as error:
             raise InvalidSpec.at("model.path", self.path, str(error)) from error
         if content not in torch_file.PROGRAMS and self.class_ is None:
-            problem = "holds weights alone: name the module that they belong to in model.class"
+            problem = "contains only weights: set their module in model.class"
             raise InvalidSpec.at("model.path", self.path, problem)
         if content in torch_file.PROGRAMS and self.class_ is not None:
-            problem = f"is given, and the file is a whole model ({content}): leave class out"
+            problem = f"is set, but the file is a whole model ({content}): leave class out"
             raise InvalidSpec.at("model.class", self.class_, problem)
         if content == "TorchScript":
-            refuse_runtime(self.runtime, "compiles exported programs and modules, no TorchScript")
+            refuse_runtime(
+                self.runtime, "can compile exported programs and modules, not TorchScript"
+            )
         return content
 
     @property
@@ -206,8 +208,8 @@ class TorchModel(TensorModel):
                     torch_running.tell_shapes(error, batch)
                     raise
                 problem = (
-                    "leaves out what the module takes as whole numbers, such as categories or "
-                    f"tokens for an embedding: name there which of {fractions} are some ({said})"
+                    "lacks columns that the module takes as whole numbers, such as categories or "
+                    f"tokens for an embedding: list there which of {fractions} are ({said})"
                 )
                 raise InvalidSpec.at("model.integers", self.integers, problem) from error
             has_worked = True
@@ -226,7 +228,7 @@ class TorchModel(TensorModel):
         said = torch_running.of_another_width(error)
         if said and all(len(as_list(side)) > 1 for side in self.bindings.values()):
             field = f"model.{self.input_field}"
-            problem = f"give the module another number of values a row than it takes: {said}"
+            problem = f"give the module another number of values per row than it takes: {said}"
             raise InvalidSpec.at(field, self.input_columns, problem) from error
 
     def on_runtime(

@@ -120,7 +120,7 @@ class TorchvisionModel(FileModel):
         self.check_package()
         detects = self.architecture.detects
         if detects:
-            refuse_runtime(self.runtime, "compiles classifiers, no detectors")
+            refuse_runtime(self.runtime, "can compile classifiers, not detectors")
         for name in CLASSIFICATION if detects else DETECTION:
             value = getattr(self.options, name)
             if value is not None:
@@ -132,7 +132,7 @@ class TorchvisionModel(FileModel):
         for name in ("labels", "state_dict_key"):
             value = getattr(self, name)
             if value is not None:
-                problem = "goes with a file of weights: give model.path, or leave it out"
+                problem = "needs a file of weights: set model.path, or leave it out"
                 raise InvalidSpec.at(f"model.{name}", value, problem)
         self.architecture.check_download()
 
@@ -147,8 +147,8 @@ class TorchvisionModel(FileModel):
             import torchvision  # noqa: F401
         except (ImportError, RuntimeError) as error:
             problem = (
-                f"needs torchvision, which cannot be imported ({error}): install the build that "
-                "goes with this torch, as pytorch.org lists them"
+                f"needs torchvision, which cannot be imported ({error}): install the build for "
+                "this torch, as listed on pytorch.org"
             )
             raise InvalidSpec.at("model.kind", self.kind, problem) from error
 
@@ -161,9 +161,9 @@ class TorchvisionModel(FileModel):
         """
         super().check()
         look = partial(torch_file.checked_content, key=self.state_dict_key)
-        content = self.found_in_file(look, "name the one file in it that holds the weights")
+        content = self.found_in_file(look, "give the one file in it that contains the weights")
         if content in torch_file.PROGRAMS:
-            problem = f"holds a whole model ({content}): set model.kind to torch"
+            problem = f"contains a whole model ({content}): set model.kind to torch"
             raise InvalidSpec.at("model.path", self.path, problem)
 
     @property
@@ -224,7 +224,7 @@ class TorchvisionModel(FileModel):
             lines = [line.strip() for line in str(error).splitlines()]
             problem = (
                 f"does not fit {self.name} with {len(classes)} classes; if it was trained for "
-                f"others, name them in model.labels. {' '.join(lines[1:3])}"
+                f"others, list them in model.labels. {' '.join(lines[1:3])}"
             )
             raise InvalidSpec.at("model.path", self.path, problem) from error
 

@@ -168,7 +168,7 @@ class VllmModel(AskingModel):
             raise InvalidSpec.at(
                 "model.name_or_path",
                 self.name_or_path,
-                "is no folder: give one that save_pretrained wrote, or a name on the Hub",
+                "is not a folder: give one that save_pretrained wrote, or a name on the Hub",
             )
         check_files(self.name_or_path, found, self.engine_kwargs)
 

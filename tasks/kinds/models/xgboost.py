@@ -134,11 +134,11 @@ class XGBoostModel(FileModel):
         known = [name for name in RAY_TRAIN if name in found]
         if known or len(found) == 1:
             return (known or found)[0]
-        problem = f"holds {', '.join(found)}: name one of them"
+        problem = f"contains {', '.join(found)}: give one of them"
         if not found:
             problem = (
-                f"holds no file ending in {' or '.join(ENDINGS)}; XGBoost writes a model of "
-                "another format anew with booster.save_model('model.ubj')"
+                f"has no file ending in {' or '.join(ENDINGS)}; convert a model of another format "
+                "with booster.save_model('model.ubj')"
             )
         raise InvalidSpec.at("model.path", self.path, problem)
 
@@ -183,12 +183,12 @@ class XGBoostModel(FileModel):
             raise InvalidSpec.at("model.labels", self.labels, problem)
         if self.labels and (targets := booster.num_targets(loaded)) > 1:
             problem = (
-                f"name the classes of one target, and the model has {targets}, each with a "
-                "probability of its own: leave labels out, and prediction lists them"
+                f"name the classes of one target, but the model has {targets}, each with its own "
+                "probability: leave labels out, and prediction lists them"
             )
             raise InvalidSpec.at("model.labels", self.labels, problem)
         if self.labels and len(self.labels) != classes:
-            problem = f"names {counted(len(self.labels), 'label')}, and the model knows {classes}"
+            problem = f"names {counted(len(self.labels), 'label')}, but the model knows {classes}"
             raise InvalidSpec.at("model.labels", self.labels, problem)
 
     def outputs(self, values: np.ndarray, rows: int) -> Columns:

@@ -141,7 +141,7 @@ def no_input(source: "Source", num_files: int, path: str = "") -> str:
         return f"matches no {source.holds}; {MEND}"
     wanted = f" ending in {', '.join(source.endings_wanted)}" if source.endings_wanted else ""
     by_glob = ", or use a glob for files with other endings" if wanted else ""
-    return f"holds no {source.holds}{wanted}; {MEND}{by_glob}"
+    return f"has no {source.holds}{wanted}; {MEND}{by_glob}"
 
 
 def glob_meant(source: "Source", path: str) -> str:

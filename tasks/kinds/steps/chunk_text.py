@@ -120,6 +120,6 @@ class ChunkTextStep(Step):
         """The column's texts; errors as `chunk`."""
         column = column_to_cut(self.kind, rows, self.column, {CHUNK, START})
         if not is_text(column.type):
-            problem = f"holds {column.type}, not text"
+            problem = f"is {column.type}, not text"
             raise InvalidSpec.at("steps.chunk_text.column", self.column, problem)
         return column.to_pylist()

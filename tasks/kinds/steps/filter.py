@@ -124,5 +124,5 @@ def without_text(rows: pa.Table) -> pa.Table:
 def in_words(said: str) -> str:
     """What Arrow says of a condition that it cannot compute, without its own names."""
     if NO_CONDITION in said:
-        return "it is no condition, true or false of a row; compare it, as in > 0"
-    return NO_KERNEL.sub(r"\1 is not there for \2", said)
+        return "it is not a condition (true or false for each row); add a comparison, such as > 0"
+    return NO_KERNEL.sub(r"\1 does not exist for \2", said)

@@ -51,10 +51,10 @@ class LabelFromPathStep(Step):
         if PATH not in rows.column_names:
             raise UserCodeBroke(
                 "label_from_path needs the column 'path', which images, audio, video and binary "
-                "give"
+                "have"
             )
         if not is_text(as_text(rows[PATH].type)):
-            problem = f"holds {rows[PATH].type}, not text"
+            problem = f"is {rows[PATH].type}, not text"
             raise InvalidSpec.at(f"steps.{self.kind}", PATH, problem)
         if rows[PATH].null_count:
             raise ValueError(f"column {PATH!r} is empty in this row")
@@ -75,6 +75,6 @@ class LabelFromPathStep(Step):
         parts = self.parts(path)
         if not self.is_among(parts):
             raise ValueError(
-                f"{path} has {counted(len(parts), 'part')}, and none at level {self.level}"
+                f"{path} has {counted(len(parts), 'part')}, but none at level {self.level}"
             )
         return self.names.get(parts[self.level], parts[self.level])

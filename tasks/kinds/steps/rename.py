@@ -23,7 +23,7 @@ class RenameStep(Step):
     @classmethod
     def _sensible(cls, columns: dict[str, str]) -> dict[str, str]:
         if len(set(columns.values())) < len(columns):
-            raise ValueError("two columns would bear the same name")
+            raise ValueError("two columns would have the same name")
         if any(name.startswith(RESERVED) for pair in columns.items() for name in pair):
             raise ValueError("names that start with __ are reserved")
         return columns

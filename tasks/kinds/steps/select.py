@@ -26,7 +26,7 @@ class SelectStep(Step):
     def _keeps_each_once(self) -> Self:
         twice = [name for name, times in Counter(self.columns).items() if times > 1]
         if twice and not self.drop:
-            raise ValueError(f"columns names {twice[0]!r} twice")
+            raise ValueError(f"columns lists {twice[0]!r} twice")
         return self
 
     @property

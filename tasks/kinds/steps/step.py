@@ -79,7 +79,7 @@ def column_to_cut(kind: str, rows: pa.Table, name: str, new: set[str]) -> pa.Chu
     if name not in have:
         raise InvalidSpec.at(field, name, f"is not among the columns {have}")
     if taken := sorted(new & set(have)):
-        problem = f"is cut into rows with {sorted(new)}: rename the columns {taken} before"
+        problem = f"is split into rows with {sorted(new)}: rename the columns {taken} before"
         raise InvalidSpec.at(field, name, problem)
     if rows[name].null_count:
         raise ValueError(f"column {name!r} is empty in this row")

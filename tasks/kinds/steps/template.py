@@ -24,7 +24,7 @@ MOST_BYTES = 1 << 31
 LONG = pa.large_string()
 """However much text a batch makes, it has room."""
 JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=str)
-WAY_OUT = "write columns in braces, as in {review}, and a literal brace twice"
+WAY_OUT = "write columns in braces, such as {review}, and double a literal brace"
 
 
 class TemplateStep(Step):
@@ -57,7 +57,7 @@ class TemplateStep(Step):
     @classmethod
     def _can_be_read(cls, template: str) -> str:
         if not any(each.column for each in parts_of(template)):
-            raise ValueError(f"names no column: {WAY_OUT}")
+            raise ValueError(f"has no column: {WAY_OUT}")
         return template
 
     @property
@@ -96,14 +96,14 @@ class TemplateStep(Step):
             raise self.wrong(f"{part.column!r} is not among the columns {have}")
         field = rows.schema.field(part.column)
         if is_media(field) or not is_written(field.type):
-            raise self.wrong(f"{part.column!r} holds {field.type}, which is no text")
+            raise self.wrong(f"{part.column!r} is {field.type}, not text")
         column = null_for_nan(rows[part.column])
         # What has no value may be text for want of a type, as where the first rows have none.
         if column.null_count < len(rows) or not is_text(as_text(column.type)):
             self.refuse_format(part, column.type)
         if column.null_count and self.empty is None:
-            problem = "is empty in this row, and the template reads it: set empty: to what is "
-            raise ValueError(f"column {part.column!r} {problem}to be written for it")
+            problem = "is empty in this row, but the template uses it: set empty: to the text "
+            raise ValueError(f"column {part.column!r} {problem}to write for it")
         return [before, texts_of(part, column)]
 
     def refuse_format(self, part: "Part", kind: pa.DataType) -> None:
@@ -117,7 +117,8 @@ class TemplateStep(Step):
             format(example, part.spec)
         except (ValueError, TypeError) as error:
             said = (
-                f"{part.spec!r} is no format for {type(example).__name__}, as {part.column!r} has"
+                f"{part.spec!r} is not a format for {type(example).__name__}, the type of "
+                f"{part.column!r}"
             )
             raise self.wrong(f"{said}: {error}") from error
 
@@ -144,7 +145,7 @@ class Part:
             ValueError: it has what is not for templates of columns.
         """
         if conversion:
-            raise ValueError(f"!{conversion} is not for columns: {WAY_OUT}")
+            raise ValueError(f"!{conversion} cannot be used for columns: {WAY_OUT}")
         is_json = column is not None and column.lstrip()[:1] in ("", '"', "'")
         if is_json or "{" in (spec or ""):
             raise ValueError(f"has braces without a column's name: {WAY_OUT}")
@@ -181,7 +182,7 @@ def written(part: Part, column: pa.Array | pa.ChunkedArray) -> pa.Array:
         for each in values:
             texts.append(None if each is None else format(each, part.spec))
     except (ValueError, TypeError, OverflowError) as error:
-        said = f"column {part.column!r} holds {values[len(texts)]!r} in this row, which "
+        said = f"column {part.column!r} has {values[len(texts)]!r} in this row, which "
         raise ValueError(f"{said}{part.spec!r} cannot write: {error}") from error
     return pa.array(texts, LONG)
 

@@ -97,7 +97,7 @@ class TileImagesStep(Step):
         is_array = is_deep(column.type)
         arrays = list(column_to_numpy(column)) if is_array else []
         if not is_array or any(each.ndim not in (2, 3) for each in arrays):
-            problem = f"holds {column.type}, not images"
+            problem = f"is {column.type}, not images"
             raise InvalidSpec.at("steps.tile_images.column", self.column, problem)
         return arrays
 

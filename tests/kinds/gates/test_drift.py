@@ -154,7 +154,7 @@ def test_numbers_that_came_after_none_are_compared_with() -> None:
     infinite = {"kind": "numbers", "edges": [], "counts": [0, 100], "missing": 0}
     again = judge(PSI, pa.table({"x": [1.0] * 100}), last=last_run(infinite))
     assert (again.value, again.passed) == (None, True)
-    assert again.note == "version 1 kept nothing of its numbers to compare with"
+    assert again.note == "version 1 stored nothing about its numbers to compare with"
     assert again.distribution
     for kept in (some.distribution, again.distribution):
         now = judge(PSI, pa.table({"x": [9.0] * 100 + [math.nan] * 1_900}), last=last_run(kept))

@@ -115,7 +115,7 @@ def test_a_file_that_the_server_has_not(server: WebServer, name: str) -> None:
     missing = BinarySource(path=server.url(f"a/{name}"))
     with pytest.raises(InputNotFound, match=r"source\.path: .*b\.bin.*' is not there"):
         check_source(missing)
-    with pytest.raises(InputNotFound, match=r"source\.path: .*b\.bin.*' holds no file"):
+    with pytest.raises(InputNotFound, match=r"source\.path: .*b\.bin.*' has no file"):
         list_inputs(missing)
     empty = missing.model_copy(update={"on_empty": "succeed"})
     check_source(empty)

@@ -148,7 +148,7 @@ def test_a_dataset_without_rows_is_told_from_a_path_without_one(tmp_path: Path) 
         assert not list_inputs(source(folder, on_empty="succeed"))[1]
     (tmp_path / "other").mkdir()
     for folder in (tmp_path / "other", none / "state.json" / "train"):
-        with pytest.raises(InputNotFound, match=r"holds no file ending in \.arrow"):
+        with pytest.raises(InputNotFound, match=r"has no file ending in \.arrow"):
             list_inputs(source(folder))
 
 

@@ -209,10 +209,10 @@ def test_the_same_bytes_at_two_paths_are_two_inputs(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "problem"),
     [
-        ("none", "holds no file ending in .parquet, .pq; mend"),
-        ("none/*", "holds no file ending in .parquet, .pq; mend"),
+        ("none", "has no file ending in .parquet, .pq; correct"),
+        ("none/*", "has no file ending in .parquet, .pq; correct"),
         ("none/*.csv", "matches no file; mend"),
-        ("none.parquet", "holds no file ending in .parquet, .pq; mend"),
+        ("none.parquet", "has no file ending in .parquet, .pq; correct"),
     ],
 )
 def test_nothing_there(folder: Path, path: str, problem: str) -> None:

@@ -225,5 +225,7 @@ def test_a_tokenizers_folder_is_relative_to_the_spec(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "{", "{}", "[]"])
 def test_a_broken_tokenizer_is_found_before_the_run(tmp_path: Path, content: str) -> None:
     (tmp_path / "tokenizer.json").write_text(content)
-    with pytest.raises(InvalidSpec, match=r"tokenizer: '.*tokenizer\.json' is no tokenizer"):
+    with pytest.raises(
+        InvalidSpec, match=r"tokenizer: '.*tokenizer\.json' cannot be read as a tokenizer"
+    ):
         ChunkTextStep(tokenizer=str(tmp_path)).check()

@@ -395,7 +395,10 @@ def test_a_name_that_is_no_word_of_pythons_is_told_its_place(expression: str) ->
 
 def test_what_is_no_condition_is_said_in_words() -> None:
     schema = pa.schema({"x": pa.int64()})
-    for wrong, said in {"1 - x": "it is no condition", "x > 'a'": "is not there for int64"}.items():
+    for wrong, said in {
+        "1 - x": "it is not a condition",
+        "x > 'a'": "does not exist for int64",
+    }.items():
         with pytest.raises(InvalidSpec, match=f"does not fit x: int64: .*{said}"):
             FilterStep(expression=wrong).schema_after(schema)
 

@@ -164,7 +164,7 @@ def test_a_number_that_its_format_cannot_write_costs_its_row_alone() -> None:
 )
 def test_a_format_is_refused_by_the_type_alone(name: str, form: str) -> None:
     rows = ROWS if name == "product" else ROWS.slice(0, 0)
-    message = rf"^steps\.template\.template: .* '{form}' is no format for \w+, as '{name}' has"
+    message = rf"^steps\.template\.template: .* '{form}' is not a format for \w+, the type"
     with pytest.raises(InvalidSpec, match=message):
         call_with_blame(TemplateStep(template=f"{{{name}:{form}}}").build(), rows)
 
@@ -179,8 +179,8 @@ def test_a_column_whose_type_nobody_knows_yet_may_have_any_format(kind: pa.DataT
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        ("no column", "names no column: write columns in braces, as in {review}"),
-        ("{{review}}", "names no column"),
+        ("no column", "has no column: write columns in braces, such as {review}"),
+        ("{{review}}", "has no column"),
         ("{", "does not parse, Single '{'"),
         ('{"a": {review}', "does not parse"),
         ("{review} }", "does not parse, Single '}'"),
@@ -189,9 +189,9 @@ def test_a_column_whose_type_nobody_knows_yet_may_have_any_format(kind: pa.DataT
             'Answer {"a": 1}. {review}',
             "has braces without a column's name: write columns in braces",
         ),
-        ('Answer {\n  "a": 1\n}. {review}', "as in {review}, and a literal brace twice"),
+        ('Answer {\n  "a": 1\n}. {review}', "such as {review}, and double a literal brace"),
         ("{review:{stars}}", "has braces without a column's name"),
-        ("{review!r}", "!r is not for columns"),
+        ("{review!r}", "!r cannot be used for columns"),
     ],
 )
 def test_braces_that_name_no_column_are_refused(template: str, message: str) -> None:
@@ -207,12 +207,12 @@ def test_braces_that_name_no_column_are_refused(template: str, message: str) -> 
         ("{meta.x}", r"'meta\.x' is not among the columns"),
         ("{review.__class__}", r"'review\.__class__' is not among the columns"),
         ("{__row}", "'__row' is not among the columns"),
-        ("{review:.2f}", r"'\.2f' is no format for str, as 'review' has"),
-        ("{stars:%d}", "'%d' is no format for int"),
-        ("{sound}", "'sound' holds binary, which is no text"),
-        ("{pages}", "'pages' holds list<item: binary>, which is no text"),
-        ("{image}", "'image' holds binary, which is no text"),
-        ("{wave}", "'wave' holds list<item: float>, which is no text"),
+        ("{review:.2f}", r"'\.2f' is not a format for str, the type of 'review'"),
+        ("{stars:%d}", "'%d' is not a format for int"),
+        ("{sound}", "'sound' is binary, not text"),
+        ("{pages}", "'pages' is list<item: binary>, not text"),
+        ("{image}", "'image' is binary, not text"),
+        ("{wave}", "'wave' is list<item: float>, not text"),
     ],
 )
 def test_what_cannot_be_written_ends_the_run_and_blames_no_row(template: str, message: str) -> None:

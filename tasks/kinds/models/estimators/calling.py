@@ -66,12 +66,12 @@ def input_names(estimator: Any, columns: list[str]) -> list[str]:
     own = [] if named is None else [*map(str, named)]
     if not columns and not own:
         problem = (
-            "must name the input columns in the order of training: the model has no names, since "
-            "it was not trained on a frame"
+            "must list the input columns in the order of training: the model has no column "
+            "names, since it was not trained on a frame"
         )
         raise InvalidSpec.at("model.columns", columns, problem)
     if columns and own and len(columns) != len(own):
-        problem = f"names {counted(len(columns), 'column')}, and the model reads {', '.join(own)}"
+        problem = f"names {counted(len(columns), 'column')}, but the model reads {', '.join(own)}"
         raise InvalidSpec.at("model.columns", columns, problem)
     refuse_moved(columns, own)
     return columns or own
@@ -96,9 +96,9 @@ def naming_frames(call: Callable[[Any], Any], estimator: Any, names: list[str]) 
             if hasattr(estimator, "feature_names_in_") or not wants_frame(error, names):
                 raise
             problem = (
-                "go to the model as an array, for it has no feature_names_in_, and it looks for a "
-                f"frame ({error}): set that of its first step to the names of the columns, before "
-                "the model is saved"
+                "go to the model as an array, because it has no feature_names_in_, but it "
+                f"expects a frame ({error}): set feature_names_in_ of its first step to the "
+                "column names before saving the model"
             )
             raise InvalidSpec.at("model.columns", names, problem) from error
 

@@ -73,7 +73,7 @@ def refuse_unnamed(estimator: Any, trusted: list[str]) -> None:
     """
     if lacking := sorted({*own_names(estimator)} - {*trusted}):
         problem = (
-            f"leaves out code of your own that the model is made of: add {', '.join(lacking)}, so "
-            "that a change of it is noticed and clusters get it"
+            f"lacks code of yours that the model uses: add {', '.join(lacking)}, so that changes "
+            "to it are noticed and clusters get it"
         )
         raise InvalidSpec.at("model.trusted", trusted, problem)

@@ -31,8 +31,8 @@ def check_pickle(path: str, trusted: bool) -> None:
         raise InvalidSpec.at(
             "model.path",
             path,
-            "is a pickle, which may run any code when it is read: write the model anew with "
-            "skops.io.dump(model, 'model.skops'), or set model.trust_pickle: true where you know "
+            "is a pickle, which may run any code when it is read: save the model again with "
+            "skops.io.dump(model, 'model.skops'), or set model.trust_pickle: true if you know "
             "who wrote it",
         )
 
@@ -52,8 +52,7 @@ def check_types(file: Path, trusted: list[str]) -> None:
         raise InvalidSpec.at("model.path", str(file), problem) from error
     if lacking := sorted(unknown - set(trusted)):
         problem = (
-            f"leaves out types that the model is made of: add {', '.join(lacking)}, if you know "
-            "who wrote it"
+            f"lacks types that the model uses: add {', '.join(lacking)}, if you know who wrote it"
         )
         raise InvalidSpec.at("model.trusted", trusted, problem)
 
@@ -72,8 +71,9 @@ def unpickled(file: Path) -> Any:
     except BROKEN_PICKLE as error:
         problem = (
             f"cannot be read with scikit-learn {sklearn.__version__}: {type(error).__name__}: "
-            f"{error}. See that it is whole, written with this version, that the packages of its "
-            "classes are installed, and that modules of your own lie in environment.working_dir"
+            f"{error}. Check that the file is complete and was written with this version, that "
+            "the packages of its classes are installed, and that your own modules are in "
+            "environment.working_dir"
         )
         raise InvalidSpec.at("model.path", str(file), problem) from error
 
@@ -88,7 +88,7 @@ def load(file: Path, trusted: list[str], trust_pickle: bool) -> Any:
     check_pickle(str(file), trust_pickle)
     found = unpickled(file) if str(file).endswith(PICKLES) else unpacked(file, trusted)
     if not hasattr(found, "get_params"):
-        problem = f"holds {type(found).__name__}, and an estimator of scikit-learn is wanted"
+        problem = f"contains {type(found).__name__}, not a scikit-learn estimator"
         raise InvalidSpec.at("model.path", str(file), problem)
     refuse_unnamed(found, trusted)
     return found

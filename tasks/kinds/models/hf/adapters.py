@@ -8,7 +8,9 @@ from tasks.errors import InvalidSpec, shown
 from tasks.kinds.models.hf.hub import FIELD
 
 CONFIG = "adapter_config.json"
-MERGE = "merge the two by peft's merge_and_unload(), and give what save_pretrained writes then"
+MERGE = (
+    "merge the two with peft's merge_and_unload(), save with save_pretrained, and give that folder"
+)
 
 
 def transformers_applies_them() -> bool:
@@ -30,12 +32,12 @@ def refuse_adapter(name: str, folder: Path, *, is_applied: bool) -> None:
     if not (folder / CONFIG).is_file():
         return
     if not (folder / "config.json").is_file():
-        problem = f"holds an adapter of {base_of(folder / CONFIG)}, and no model: {MERGE}"
+        problem = f"contains an adapter of {base_of(folder / CONFIG)} but no model: {MERGE}"
         raise InvalidSpec.at(FIELD, name, problem)
     if not is_applied:
         problem = (
-            f"holds an adapter ({CONFIG}) beside the model, which would be left out: {MERGE}; "
-            f"where the weights hold it already, take {CONFIG} away"
+            f"contains an adapter ({CONFIG}) beside the model, which would be ignored: {MERGE}; "
+            f"if the weights already include it, delete {CONFIG}"
         )
         raise InvalidSpec.at(FIELD, name, problem)
 

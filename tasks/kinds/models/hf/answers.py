@@ -77,7 +77,7 @@ class Room:
         self.for_question = own - self.stride - 1
         if self.for_question < 1:
             problem = f"leaves no room for a question among the {own} tokens that the model reads"
-            raise InvalidSpec.at("model.options.stride", self.stride, f"{problem}: set fewer")
+            raise InvalidSpec.at("model.options.stride", self.stride, f"{problem}: reduce it")
 
     def refuse_long(self, questions: Sequence[str], texts: Sequence[str]) -> None:
         """See that each window has more of the text than the one before.
@@ -87,7 +87,7 @@ class Room:
         """
         for tokens, text in zip(self.counts(questions), texts, strict=True):
             if tokens > self.for_question and tokens + self.counts([text])[0] > self.own:
-                problem = f"the question has {tokens} tokens, and there is room for"
+                problem = f"the question has {tokens} tokens, but there is room for"
                 raise ValueError(
                     f"{problem} {self.for_question}, beside its text in windows that share "
                     f"{self.stride} (model.options.stride): shorten it in a step"
@@ -119,7 +119,7 @@ class Room:
             [each != text for each in found.sequence_ids(at)] for at in count
         ]
         if any(map(all, encoded["special_tokens_mask"])):
-            raise ValueError("the text has nothing that the model could read")
+            raise ValueError("the text has nothing that the model can read")
         encoded["offset_mapping"] = [
             of_whole_words(
                 texts[encoded[windows.OF_TEXT][at]],

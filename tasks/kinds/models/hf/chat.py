@@ -29,8 +29,8 @@ def check_template(checkpoint: Checkpoint, given: dict[str, Any]) -> None:
     tokenizer = checkpoint.tokenizer()
     if tokenizer.chat_template is None:
         problem = (
-            f"needs a chat template, and the tokenizer of {checkpoint.name} has none; leave it out "
-            "to hand the prompts on as they are, or give a model that was trained to chat"
+            f"needs a chat template, but the tokenizer of {checkpoint.name} has none; leave it "
+            "out to use the prompts as they are, or use a model trained for chat"
         )
         raise InvalidSpec.at("model.options.chat", True, problem)
     known = {*re.findall(r"\w+", str(tokenizer.chat_template))}
@@ -60,7 +60,7 @@ class ChatTokens:
             tokens = [*map(self.tokens_of, conversations, days_of(rows))]
         longest = max(map(len, tokens), default=0)
         if longest > self.room:
-            problem = f"the conversation has {longest} tokens, and the model has room for"
+            problem = f"the conversation has {longest} tokens, but the model has room for"
             raise ValueError(f"{problem} {self.room}; it is not cut off")
         return tokens
 

@@ -71,8 +71,8 @@ class Checkpoint:
             tokenizer = AutoTokenizer.from_pretrained(**self.where)
         if not knows_words(tokenizer):
             problem = (
-                f"has no file of words for its {type(tokenizer).__name__}: save the tokenizer that "
-                "the model was trained with beside it, with its save_pretrained or push_to_hub"
+                f"has no vocabulary file for its {type(tokenizer).__name__}: save the model's "
+                "tokenizer beside it, with its save_pretrained or push_to_hub"
             )
             raise InvalidSpec.at(hub.FIELD, self.name, problem)
         return tokenizer
@@ -145,7 +145,9 @@ class Checkpoint:
             if error.name is not None:  # Python's own, of a package that is there in part
                 raise
             said = " ".join(str(error).split())[:MOST_CHARACTERS]
-            problem = f"needs what is not installed: install it, here and on every node. {said}"
+            problem = (
+                f"needs a package that is not installed: install it, here and on every node. {said}"
+            )
             raise InvalidSpec.at(hub.FIELD, self.name, problem) from error
         except ValueError as error:
             config = self.json_file("config.json") or {}
@@ -170,8 +172,8 @@ class Checkpoint:
                 raise
             files = [each for each in PROCESSOR_FILES if self.json_file(each) is not None]
             problem = (
-                f"has settings in its {(files or ['config.json'])[0]} by which no image can be "
-                f"prepared: {error}; correct them, or save the processor of the training beside "
+                f"has settings in its {(files or ['config.json'])[0]} with which no image can be "
+                f"prepared: {error}; correct them, or save the processor used in training beside "
                 "the model, with its save_pretrained"
             )
             raise InvalidSpec.at(hub.FIELD, self.name, problem) from error
@@ -199,8 +201,8 @@ def only_tensors(name: str) -> Iterator[None]:
         yield
     except pickle.UnpicklingError as error:
         problem = (
-            "has pickled weights that hold more than tensors, which could run any code and is "
-            "never unpickled; save them as safetensors, or give another model"
+            "has pickled weights that contain more than tensors, which could run any code and is "
+            "never unpickled; save them as safetensors, or use another model"
         )
         raise InvalidSpec.at(hub.FIELD, name, problem) from error
 

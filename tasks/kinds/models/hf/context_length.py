@@ -52,9 +52,11 @@ def room_beside_output(room: int, positions: int, task: Task, options: HuggingFa
     field, decodes = "model.options.max_new_tokens", task in SEQ2SEQ
     new_tokens = options.max_new_tokens or (0 if decodes else NEW_TOKENS)
     if decodes and new_tokens >= positions:
-        problem = f"is more than the model can write: {positions - 1}; set fewer"
+        problem = f"is more than the model can write: {positions - 1}; reduce it"
         raise InvalidSpec.at(field, new_tokens, problem)
     if not decodes and room <= new_tokens:
-        problem = f"leaves no room for the prompt: the model reads {room} tokens in all; set fewer"
+        problem = (
+            f"leaves no room for the prompt: the model reads {room} tokens in total; reduce it"
+        )
         raise InvalidSpec.at(field, new_tokens, problem)
     return room if decodes else room - new_tokens

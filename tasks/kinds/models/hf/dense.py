@@ -35,7 +35,7 @@ def layer_of(checkpoint: Checkpoint, folder: str, device: str) -> Layer:
     try:
         layer.load_state_dict(weights_of(checkpoint, folder))
     except RuntimeError as error:
-        problem = f"has weights in {folder} that do not go with its config.json: {error}"
+        problem = f"has weights in {folder} that do not fit its config.json: {error}"
         raise InvalidSpec.at(FIELD, checkpoint.name, problem) from error
     layer.to(device).eval()
 
@@ -58,8 +58,8 @@ def config_of(checkpoint: Checkpoint, folder: str) -> Mapping[str, Any]:
     names = {config.get("module_input_name"), config.get("module_output_name")}
     if names - {None, OF_TEXTS} or config.get("use_residual"):
         problem = (
-            f"has a layer, {folder}, that is put beside what goes in, or is one of tokens, which "
-            "is not supported; set model.options.pooling and model.options.normalize to do without"
+            f"has a layer, {folder}, that is added beside its input or works on tokens, which is "
+            "not supported; set model.options.pooling and model.options.normalize to skip it"
         )
         raise InvalidSpec.at(FIELD, checkpoint.name, problem)
     return config
@@ -77,8 +77,8 @@ def function_of(checkpoint: Checkpoint, name: str) -> Any:
     is_own = name == IDENTITY or name.startswith(FUNCTIONS)
     if not is_own or not isinstance(found, type):
         problem = (
-            f"puts its vectors through {name}, which is not supported; set model.options.pooling "
-            "and model.options.normalize to do without"
+            f"passes its vectors through {name}, which is not supported; set "
+            "model.options.pooling and model.options.normalize to skip it"
         )
         raise InvalidSpec.at(FIELD, checkpoint.name, problem)
     return found()
@@ -105,13 +105,13 @@ def weights_of(checkpoint: Checkpoint, folder: str) -> Mapping[str, Any]:
     if path := checkpoint.file(pickled):
         with only_tensors(checkpoint.name):
             return dict(torch.load(path, map_location="cpu", weights_only=True))
-    raise lacking(checkpoint, f"{tensors} and no {pickled}")
+    raise lacking(checkpoint, f"{tensors} or {pickled}")
 
 
 def lacking(checkpoint: Checkpoint, files: str) -> InvalidSpec:
     """What to say of a layer that is not whole."""
     problem = (
-        f"has no {files}, of a layer that its modules.json names: copy it too, or set "
-        "model.options.pooling and model.options.normalize to do without"
+        f"has no {files}, for a layer listed in its modules.json: copy it too, or set "
+        "model.options.pooling and model.options.normalize to skip the layer"
     )
     return InvalidSpec.at(FIELD, checkpoint.name, problem)

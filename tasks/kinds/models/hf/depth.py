@@ -57,8 +57,8 @@ def check(checkpoint: Checkpoint) -> None:
     config = checkpoint.config()
     if type(config) not in MODEL_FOR_DEPTH_ESTIMATION_MAPPING:
         problem = (
-            f"is of the type {config.model_type}, which estimates no depths: give one that does, "
-            "as those of the types depth_anything, dpt and zoedepth"
+            f"is of type {config.model_type}, which does not estimate depth: use a model that "
+            "does, such as one of type depth_anything, dpt or zoedepth"
         )
         raise InvalidSpec.at(FIELD, checkpoint.name, problem)
     if config.model_type == BY_TORCHVISION:

@@ -44,7 +44,7 @@ def modules_of(checkpoint: Checkpoint) -> list[tuple[str, str]]:
     if unknown or of_tokens or kinds != sorted(kinds, key=KNOWN_MODULES.index):
         problem = (
             f"makes embeddings with {unknown or kinds}, which is not supported; set "
-            "model.options.pooling and model.options.normalize to do without"
+            "model.options.pooling and model.options.normalize instead"
         )
         raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
     return found
@@ -64,8 +64,8 @@ def pooling_of(name: str, config: dict[str, Any]) -> OwnPooling:
     if first in POOLINGS and not more:
         return POOLINGS[first]
     problem = (
-        f"pools by {sorted(modes)}; set model.options.pooling to mean, cls or lasttoken to differ "
-        "from it"
+        f"uses the pooling {sorted(modes)}, which is not supported; set model.options.pooling to "
+        "mean, cls or lasttoken instead"
     )
     raise InvalidSpec.at("model.name_or_path", name, problem)
 
@@ -168,16 +168,16 @@ def pooling_config(checkpoint: Checkpoint, modules: Mapping[str, str]) -> dict[s
     """
     if modules and "Pooling" not in modules:
         problem = (
-            "has a modules.json without a Pooling, so that nothing says how one vector is made of "
-            "many: set model.options.pooling to mean, cls or lasttoken"
+            "has a modules.json without a Pooling module, so how to pool token vectors is "
+            "unknown: set model.options.pooling to mean, cls or lasttoken"
         )
         raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
     file = f"{modules.get('Pooling', '1_Pooling')}/config.json"
     config: dict[str, Any] | None = checkpoint.json_file(file)
     if config is None and "Pooling" in modules:
         problem = (
-            f"lacks {file}, which its modules.json names and which says how one vector is made of "
-            "many: copy it too, or set model.options.pooling to mean, cls or lasttoken"
+            f"lacks {file}, which its modules.json lists and which says how to pool token "
+            "vectors: copy it too, or set model.options.pooling to mean, cls or lasttoken"
         )
         raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
     return config or {}

@@ -63,9 +63,9 @@ def class_named(beginning: str, names: list[str], checkpoint: str) -> int:
     if len(found) == 1:
         return found[0]
     problem = (
-        f"has the classes {', '.join(names)}, and {TASK} wants one of a name with {beginning}..., "
-        "as models have that were trained to tell entailment from contradiction, such as "
-        "facebook/bart-large-mnli. Where it was, write so into id2label of its config.json"
+        f"has the classes {', '.join(names)}, but {TASK} needs one whose name has {beginning}..., "
+        "as in models trained for entailment, such as facebook/bart-large-mnli. If this model is "
+        "one, name that class in id2label of its config.json"
     )
     raise InvalidSpec.at("model.name_or_path", checkpoint, problem)
 

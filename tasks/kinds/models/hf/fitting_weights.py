@@ -32,8 +32,8 @@ def refuse_other_weights(name: str, model: Any, found: Mapping[str, Any], unused
     missing = sorted(key for key in lacking if not unused or unused not in f".{key}")
     if missing:
         problem = (
-            f"lacks weights that {type(model).__name__} needs ({', '.join(missing[:3])}): it "
-            "was trained for something else; give a checkpoint trained for model.task"
+            f"lacks weights that {type(model).__name__} needs ({', '.join(missing[:3])}): it was "
+            "trained for something else; use a checkpoint trained for model.task"
         )
         raise InvalidSpec.at(hub.FIELD, name, problem)
 
@@ -50,8 +50,9 @@ def refuse_other_shapes(name: str, mismatched: Iterable[tuple[str, Any, Any]]) -
     """
     for key, own, wanted in sorted(mismatched):
         problem = (
-            f"does not go with its config.json: {key} is of {(*own,)}, and {(*wanted,)} is "
-            "wanted there; see that id2label names each class, and that both are of one model"
+            f"does not fit its config.json: {key} has shape {(*own,)}, but {(*wanted,)} is "
+            "expected; check that id2label names each class, and that both files are from the "
+            "same model"
         )
         raise InvalidSpec.at(hub.FIELD, name, problem)
 
@@ -80,9 +81,9 @@ def refuse_fewer_layers(name: str, model: Any, unexpected: Iterable[str]) -> Non
             if there.issuperset(layers_of(weight)) or LAYER.sub("#", weight) not in of_any_layer:
                 continue
             problem = (
-                f"does not go with its config.json: {key} is of a layer that this leaves out, "
-                "and without which the model is another one; see the number of layers there, "
-                "and that both are of one model"
+                f"does not fit its config.json: {key} belongs to a layer that config.json leaves "
+                "out; check the number of layers there, and that both files are from the same "
+                "model"
             )
             raise InvalidSpec.at(hub.FIELD, name, problem)
 

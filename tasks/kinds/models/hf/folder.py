@@ -78,16 +78,14 @@ def check_folder(name: str, folder: Path, task: Task) -> None:
         InvalidSpec: says what is missing or does not fit.
     """
     if not folder.is_dir():
-        raise InvalidSpec.at(FIELD, name, "is no folder; give one that save_pretrained wrote")
+        raise InvalidSpec.at(FIELD, name, "is not a folder; give one that save_pretrained wrote")
     refuse_adapter(name, folder, is_applied=transformers_applies_them())
     config = read_config(name, folder)
     check_architecture(name, config, task)
     refuse_broken_files(name, folder)
     missing = missing_weights(folder, config.get(OWN_NAME))
     if missing:
-        raise InvalidSpec.at(
-            FIELD, name, f"lacks the model's weights: no {' and no '.join(missing)}"
-        )
+        raise InvalidSpec.at(FIELD, name, f"has no model weights: no {' and no '.join(missing)}")
     for part, wanted in missing_parts(folder, task).items():
         problem = (
             f"has no {part} ({' or '.join(wanted)}); save the {part} into the folder with its "
@@ -128,7 +126,7 @@ def read_config(name: str, folder: Path) -> dict[str, Any]:
     except ValueError as error:
         raise InvalidSpec.at(FIELD, name, f"has a broken config.json: {error}") from error
     if not isinstance(config, dict):
-        raise InvalidSpec.at(FIELD, name, "has a config.json that is no JSON object")
+        raise InvalidSpec.at(FIELD, name, "has a config.json that is not a JSON object")
     return config
 
 
@@ -149,36 +147,36 @@ def check_architecture(name: str, config: dict[str, Any], task: Task) -> None:
         for each in have
     )
     if encoder_decoder and task in TEXT and task not in SEQ2SEQ and not writes_nothing:
-        problem = f"is an encoder-decoder ({', '.join(have)}): model.task is one of {SEQ2SEQ} then"
+        problem = f"is an encoder-decoder ({', '.join(have)}): set model.task to one of {SEQ2SEQ}"
         raise InvalidSpec.at(FIELD, name, problem)
     if task in SEQ2SEQ and not encoder_decoder:
-        problem = f"is no encoder-decoder ({', '.join(have)}), which {task} wants"
+        problem = f"is not an encoder-decoder ({', '.join(have)}), as {task} needs"
         raise InvalidSpec.at(FIELD, name, problem)
     if needs_timm(config) and importlib.util.find_spec("timm") is None:
         problem = (
-            "has a backbone of the package timm: pip install timm, here and on every node, or "
-            "give a model without, as facebook/detr-resnet-50 is at revision no_timm"
+            "has a backbone from the package timm: pip install timm, here and on every node, or "
+            "use a model without it, such as facebook/detr-resnet-50 at revision no_timm"
         )
         raise InvalidSpec.at(FIELD, name, problem)
     refuse_lacking_packages(name, config)
     if any(each.startswith(TOLD_IN_WORDS) for each in have):
-        problem = f"holds {', '.join(have)}, which looks for what it is told in words: give a "
-        raise InvalidSpec.at(FIELD, name, f"{problem}detector that has classes of its own")
+        problem = f"is {', '.join(have)}, which looks for objects given as text: use a "
+        raise InvalidSpec.at(FIELD, name, f"{problem}detector with its own classes")
     if task in IMAGE and type_of(config).startswith(OF_ANY_SHAPE):
         problem = (
-            "takes images of any shape, as patches with a mask, which no task here hands on: give "
-            "a checkpoint for images of one size, as google/siglip2-base-patch16-224 is"
+            "takes images of any shape, as patches with a mask, which no task here supports: use "
+            "a checkpoint for images of one size, such as google/siglip2-base-patch16-224"
         )
         raise InvalidSpec.at(FIELD, name, problem)
     if task in TEXT and any(part in each for each in have for part in CLASSIFY_SOUNDS):
-        problem = f"holds {', '.join(have)}, which classifies sounds and reads no texts: model.task"
-        raise InvalidSpec.at(FIELD, name, f"{problem} is audio-classification then")
+        problem = f"is {', '.join(have)}, which classifies sounds, not texts: set model.task"
+        raise InvalidSpec.at(FIELD, name, f"{problem} to audio-classification")
     if task in EMBEDDING and have and have[0].endswith("WithProjection"):
         refuse_other_half(name, have[0], task)
     wanted = ARCHITECTURES.get(task, ())
     if have and wanted and not any(part in each for each in have for part in wanted):
         named = " or ".join(wanted[:NAMED])
-        problem = f"holds {', '.join(have)}; {task} wants a model whose name has {named}"
+        problem = f"is {', '.join(have)}; {task} needs a model whose name has {named}"
         raise InvalidSpec.at(FIELD, name, problem)
     if FINDER in wanted:
         refuse_other_finders(name, type_of(config))
@@ -194,8 +192,8 @@ def refuse_other_finders(name: str, model_type: str) -> None:
     types = types_of_finders()
     if model_type in OF_PAGES or (types and model_type not in types):
         problem = (
-            f"is of the type {model_type}, of which transformers has none that finds answers in "
-            "texts alone: give one that does, as those of the types bert and deberta-v2"
+            f"is of type {model_type}, for which transformers has no model that answers from text "
+            "alone: use one such as type bert or deberta-v2"
         )
         raise InvalidSpec.at(FIELD, name, problem)
 
@@ -208,9 +206,10 @@ def refuse_other_half(name: str, architecture: str, task: Task) -> None:
     """
     if architecture not in HALVES[task]:
         problem = (
-            f"holds {architecture}; of halves of models {task} takes {', '.join(HALVES[task])}"
+            f"is {architecture}; of the halves of models, {task} takes only "
+            f"{', '.join(HALVES[task])}"
         )
-        raise InvalidSpec.at(FIELD, name, f"{problem}: give another model, or another model.task")
+        raise InvalidSpec.at(FIELD, name, f"{problem}: use another model, or another model.task")
 
 
 def type_of(config: dict[str, Any]) -> str:
@@ -222,10 +221,10 @@ def type_of(config: dict[str, Any]) -> str:
 def unknown_type(name: str, config: dict[str, Any]) -> InvalidSpec:
     """What to say of a model that transformers has no classes for."""
     model_type = type_of(config)
-    said = f"is of the type {shown(model_type)}, which the installed transformers does not know"
-    way_out = "see that config.json is right, or install a newer one, here and on every node"
+    said = f"is of type {shown(model_type)}, which the installed transformers does not know"
+    way_out = "check config.json, or install a newer transformers, here and on every node"
     if not model_type:
-        said, way_out = "has a config.json without a model_type", "see that it is the right file"
+        said, way_out = "has a config.json without a model_type", "check that it is the right file"
     if config.get("auto_map"):
         return InvalidSpec.at(FIELD, name, f"{said}, and {OWN_CODE}")
     return InvalidSpec.at(FIELD, name, f"{said}; {way_out}")

@@ -61,7 +61,7 @@ def seq2seq_generator(
     model = checkpoint.model("AutoModelForSeq2SeqLM", placement)
     config = model.generation_config
     if config.decoder_start_token_id is None and config.bos_token_id is None:
-        problem = "does not say how its decoder starts: set decoder_start_token_id in its config"
+        problem = "has no start token for its decoder: set decoder_start_token_id in its config"
         raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
     return Writer(checkpoint, model, placement, options)
 
@@ -95,7 +95,7 @@ class Writer:
         """
         tokens = self.inputs.tokens_of(rows)
         if len(rows) and not tokens.lengths.min():
-            raise ValueError("a prompt is empty: the model has nothing to go on from")
+            raise ValueError("a prompt is empty: the model has nothing to continue")
         texts = np.empty(len(rows), dtype=object)
         for index, written in self.run(self.batches(tokens, draws_by(rows))):
             # Some decoders start with a token that ends texts.

@@ -15,8 +15,8 @@ FIELD = "model.name_or_path"
 """Of the spec, that names a model as a rule; a tokenizer may be named elsewhere."""
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 COMMIT = re.compile(r"[0-9a-f]{40}")
-FOLDER_INSTEAD = "or give a folder that holds the model"
-NO_FOLDER = "nor is there a folder of that name beside the spec"
+FOLDER_INSTEAD = "or give a folder that contains the model"
+NO_FOLDER = "and there is no folder of that name beside the spec"
 """A misspelt folder is taken for a name on the Hub."""
 SILENT_SECONDS = 3.0
 """After which is said what is asked for; the Hub's client asks for half a minute."""
@@ -47,8 +47,8 @@ def commit(name: str, revision: str) -> str:
         config = download(name, "config.json", revision)
     if config is None:
         problem = (
-            f"at revision {revision!r} has no config.json: it is no model of transformers (an "
-            "adapter is to be merged into its model first)"
+            f"at revision {revision!r} has no config.json: it is not a transformers model (merge "
+            "an adapter into its model first)"
         )
         raise InvalidSpec.at(FIELD, name, problem)
     found = config.parent.name  # .../snapshots/<commit>/config.json
@@ -60,7 +60,7 @@ def commit(name: str, revision: str) -> str:
 @contextmanager
 def silence_explained(name: str) -> Iterator[None]:
     """A block that asks for a model by name: what for is said where that takes long."""
-    why = "%s: %r is looked for on the Hugging Face Hub, which does not answer yet, %s"
+    why = "%s: %r is on the Hugging Face Hub, which does not answer yet, %s"
     # Prefect knows by the context whose log it is.
     told = Timer(SILENT_SECONDS, copy_context().run, (logger.warning, why, FIELD, name, NO_FOLDER))
     told.daemon = True
@@ -118,15 +118,19 @@ def explained(
     )
 
     if isinstance(error, RevisionNotFoundError):
-        problem = f"is no branch, tag or commit of {name} on the Hugging Face Hub"
+        problem = f"is not a branch, tag or commit of {name} on the Hugging Face Hub"
         return InvalidSpec.at(f"{field.rpartition('.')[0]}.revision", revision, problem)
     if isinstance(error, GatedRepoError):
-        problem = "wants its terms accepted on its page on the Hugging Face Hub, and HF_TOKEN set"
+        problem = (
+            "needs its terms to be accepted on its page on the Hugging Face Hub, and HF_TOKEN set"
+        )
         return InvalidSpec.at(field, name, f"{problem} here and on every node")
     status = error.response.status_code if isinstance(error, HfHubHTTPError) else None
     if isinstance(error, RepositoryNotFoundError) or status in (401, 403):
-        problem = f"is no model on the Hugging Face Hub that we may read, {NO_FOLDER}: see how it "
-        return InvalidSpec.at(field, name, f"{problem}is spelt; for a private one, set HF_TOKEN")
+        problem = (
+            f"is not a model on the Hugging Face Hub that you may read, {NO_FOLDER}: check the "
+        )
+        return InvalidSpec.at(field, name, f"{problem}spelling; for a private one, set HF_TOKEN")
     said = " ".join(str(error).split())
     at = f"{name!r} at revision {revision!r} cannot be resolved"
     if is_offline():

@@ -97,8 +97,8 @@ def last_steps(checkpoint: Checkpoint, processor: Any, name: str) -> Callable[..
     finish: Callable[..., Any] | None = getattr(processor, name, None)
     if finish is None:
         problem = (
-            f"has a {type(processor).__name__}, which makes no maps of what a model gives: save "
-            "the image processor of the training beside the model, with its save_pretrained"
+            f"has a {type(processor).__name__}, which cannot turn the model's output into maps: "
+            "save the image processor used in training beside the model, with its save_pretrained"
         )
         raise InvalidSpec.at(FIELD, checkpoint.name, problem)
     return finish

@@ -30,12 +30,12 @@ def other_half(model: T, media: Media) -> T:
     """
     task = EMBEDS[media]
     if model.task not in EMBEDDING:
-        problem = f"makes no embeddings; those of {media} are made by {task}"
+        problem = f"makes no embeddings; for {media}, use {task}"
         raise InvalidSpec.at("model.task", model.task, problem)
     if not has_one_space(model.checkpoint.model_class()):
         problem = (
-            f"embeds no {media}: search with what {model.task} embeds, with a vector, or embed "
-            "with a model of texts and images, such as CLIP"
+            f"does not embed {media}: search with what {model.task} embeds or with a vector, or "
+            "use a model of texts and images, such as CLIP"
         )
         raise InvalidSpec.at("model.name_or_path", model.name_or_path, problem)
     options = HuggingFaceOptions(normalize=model.options.normalize)
@@ -88,7 +88,9 @@ def features_forward(
         InvalidSpec: they do; or, once it is called, it gives several vectors for a row, as FLAVA.
     """
     if options.own_pooling:
-        problem = "would leave the space that texts and images of this model share; leave it out"
+        problem = (
+            "would leave the vector space shared by this model's texts and images; leave it out"
+        )
         raise InvalidSpec.at("model.options.pooling", options.pooling, problem)
     half = is_half(model, media)
     features = model if half else getattr(model, f"get_{media}_features")
@@ -100,8 +102,8 @@ def features_forward(
         if vectors.ndim != ONE_VECTOR:
             problem = (
                 f"is of type {type(model).__name__}, which gives a vector for each part of a row "
-                "in the space that texts and images share, and not one of all: give another "
-                "model, or choose one of them in a class of yours, with kind: python"
+                "instead of one for the row: use another model, or choose one vector in your own "
+                "class, with kind: python"
             )
             raise InvalidSpec.at("model.name_or_path", model.name_or_path, problem)
         return vectors

@@ -78,13 +78,15 @@ class Frames:
             frame = Frame.of(self.tokenizer(SOME_TEXT, says))
             self.frames.append(frame)
             if len(frame) >= self.room:
-                problem = f"takes {len(frame)} tokens, with its template and those that part the "
-                problem += f"two, and the model reads {self.room} in all: shorten it"
+                problem = (
+                    f"takes {len(frame)} tokens, with its template and the separators between the "
+                )
+                problem += f"two, but the model reads {self.room} in total: shorten it"
                 raise InvalidSpec.at("model.options.candidate_labels", label, problem)
             pair = self.tokenizer(OTHER_TEXT, says)["input_ids"]
             if [*frame.before, *alone, *frame.after] != pair:
-                problem = "has a tokenizer that reads a text otherwise in a pair than alone: give "
-                problem += "another model, or call this one in a class of yours, with kind: python"
+                problem = "has a tokenizer that reads a text differently in a pair than alone: use "
+                problem += "another model, or call this one in your own class, with kind: python"
                 raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
 
     def tokens(self, texts: list[str], **asked: Any) -> list[list[int]]:

@@ -31,9 +31,9 @@ def language_token(tokenizer: Any, language: str, field: str) -> int:
     if language in known:
         return known[language]
     near = difflib.get_close_matches(language, known, n=5, cutoff=0.3) or sorted(known)[:5]
-    problem = f"is no language of this model's tokenizer; it knows {', '.join(near)}, ..."
+    problem = f"is not a language of this model's tokenizer; it knows {', '.join(near)}, ..."
     if not known:
-        problem = "is of no use: this model's tokenizer knows no languages; leave it out"
+        problem = "has no effect: this model's tokenizer knows no languages; leave it out"
     raise InvalidSpec.at(field, language, problem)
 
 

@@ -53,8 +53,8 @@ def problem_with(options: HuggingFaceOptions, task: Task) -> str | None:
         value = getattr(options, name)
         if value not in (None, {}) and task not in tasks:
             return (
-                f"model.options.{name}: {value!r} belongs to {', '.join(tasks)}, not to "
-                f"{task}, which takes {', '.join(mine) or 'none'}"
+                f"model.options.{name}: {value!r} is for {', '.join(tasks)}, not {task}, which "
+                f"takes {', '.join(mine) or 'none'}"
             )
     return conflict(options, task)
 
@@ -67,17 +67,17 @@ def conflict(options: HuggingFaceOptions, task: Task) -> str | None:
     for name, needed in needs.items():
         value = getattr(options, name)
         if value not in (None, {}) and not getattr(options, needed):
-            return f"model.options.{name}: {value!r} does nothing without {needed}: true"
+            return f"model.options.{name}: {value!r} has no effect without {needed}: true"
     if options.chat and options.prefix is not None:
-        problem = "does nothing with chat: true; write it into the prompts or system_prompt"
+        problem = "has no effect with chat: true; put it in the prompts or system_prompt"
         return f"model.options.prefix: {options.prefix!r} {problem}"
     if task in ZERO_SHOT and not options.candidate_labels:
-        return f"model.options.candidate_labels: name the labels that {task} chooses from"
+        return f"model.options.candidate_labels: list the labels that {task} chooses from"
     if options.pooling == "lasttoken" and task != "feature-extraction":
-        return "model.options.pooling: 'lasttoken' is for texts; images take auto, mean or cls"
+        return "model.options.pooling: 'lasttoken' is for texts; for images, set auto, mean or cls"
     if options.stride is not None and options.aggregation_strategy == "none":
-        problem = "needs whole entities, and aggregation_strategy is none: name another one"
+        problem = "needs whole entities, but aggregation_strategy is none: set another one"
         return f"model.options.stride: {options.stride} {problem}"
     if options.do_sample and (options.num_beams or 1) > 1:
-        return f"model.options.num_beams: {options.num_beams} and do_sample exclude each other"
+        return f"model.options.num_beams: {options.num_beams} cannot be combined with do_sample"
     return None

@@ -66,12 +66,12 @@ def known_task(task: Any) -> Any:
     if task in get_args(Task) or not isinstance(task, str):
         return task
     if name := OTHER_NAMES.get(task):
-        raise ValueError(f"it is another name of {name}: write that")
+        raise ValueError(f"it is another name for {name}: write that")
     if meant := likest(task, get_args(Task), cutoff=0.9):
         raise ValueError(f"did you mean {meant}?")
     raise ValueError(
-        f"it must be one of {', '.join(get_args(Task))}; what else a pipeline of transformers does "
-        "runs in a class of yours: kind: python"
+        f"it must be one of {', '.join(get_args(Task))}; for other transformers pipelines, write "
+        "your own class: kind: python"
     )
 
 
@@ -242,14 +242,16 @@ class HuggingFaceOptions(FormModel):
     @classmethod
     def _told_apart(cls, labels: list[str] | None) -> list[str] | None:
         if labels and (len(set(labels)) < len(labels) or not all(map(str.strip, labels))):
-            raise ValueError("names a label twice, or one of no words: name each once")
+            raise ValueError("has a label twice, or an empty one: list each once")
         return labels
 
     @field_validator("hypothesis_template")
     @classmethod
     def _has_a_place(cls, template: str | None) -> str | None:
         if template is not None and template.count("{}") != 1:
-            raise ValueError(f"has not one place for the label: write {{}} once, as in {PHOTO}")
+            raise ValueError(
+                f"needs exactly one place for the label: write {{}} once, as in {PHOTO}"
+            )
         return template
 
     def label_texts(self, task: Task) -> list[str]:

@@ -8,8 +8,8 @@ from typing import Any
 from tasks.kinds.models.hf.hub import FIELD
 
 OWN_CODE = (
-    "brings Python code of its own, which is never run: give a model that transformers itself has "
-    "a class for; or load this one in a class of yours, with kind: python, if you trust its code"
+    "contains its own Python code, which is never run: use a model that transformers itself has "
+    "a class for; or load this one in your own class, with kind: python, if you trust its code"
 )
 
 logger = logging.getLogger(__name__)
@@ -36,10 +36,9 @@ def tell_once(name: str, own: str, model_type: str) -> None:
     weights, such as to read texts in both directions; nothing in the files tells.
     """
     logger.warning(
-        "%s: %r brings Python code of its own (%s), which is never run: transformers' own class "
-        "for the type %s predicts in its place. Hold some predictions against those that its "
-        "authors show; where they differ, load it in a class of yours, with kind: python, if you "
-        "trust its code",
+        "%s: %r contains its own Python code (%s), which is never run: transformers' class for "
+        "the type %s predicts instead. Compare some predictions with those its authors show; if "
+        "they differ, load it in your own class, with kind: python, if you trust its code",
         FIELD,
         name,
         own,

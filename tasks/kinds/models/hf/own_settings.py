@@ -69,8 +69,8 @@ def refuse_other_ways(config: Any, num_beams: int, name: str) -> None:
     if mode not in ("greedy_search", "beam_search", "assisted_generation"):
         asked = [each for each in OTHER_WAYS if getattr(config, each, None)]
         problem = (
-            f"has a generation_config.json that asks for {mode.replace('_', ' ')}, whose code lies "
-            f"on the Hub and is never run: take {' and '.join(asked)} out of it"
+            f"has a generation_config.json that asks for {mode.replace('_', ' ')}, whose code is "
+            f"on the Hub and is never run: remove {' and '.join(asked)} from it"
         )
         raise InvalidSpec.at("model.name_or_path", name, problem)
 

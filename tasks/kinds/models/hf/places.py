@@ -27,8 +27,9 @@ def check_tokenizer(checkpoint: Checkpoint) -> None:
     """
     if not checkpoint.tokenizer().is_fast:
         problem = (
-            "has a tokenizer in Python, which does not say where in a text its tokens stand: save "
-            "a fast one into the folder, as AutoTokenizer gives it where transformers has one"
+            "has a tokenizer in Python, which does not give the positions of its tokens in the "
+            "text: save a fast tokenizer into the folder, which AutoTokenizer gives if "
+            "transformers has one"
         )
         raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
 

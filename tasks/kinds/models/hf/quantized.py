@@ -40,8 +40,8 @@ def refuse_lacking_packages(name: str, config: Mapping[str, Any]) -> None:
     if lacking:
         packages = " ".join(each.replace("_", "-") for each in lacking)
         problem = (
-            f"has weights quantised by {method}, which need {packages}: pip install {packages}, "
-            "here and on every node, or give the model as it was before"
+            f"has weights quantised with {method}, which need {packages}: pip install {packages}, "
+            "here and on every node, or use the unquantised model"
         )
         raise InvalidSpec.at(FIELD, name, problem)
 

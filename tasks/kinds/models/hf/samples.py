@@ -56,9 +56,9 @@ def refuse_other_rate(field: pa.Field, sampling_rate: int) -> None:
     rate = audio_rate(field)
     if is_any_list(field.type) and is_media(field) and rate != sampling_rate:
         problem = (
-            f"holds samples of {rate:,} Hz, and the model listens at {sampling_rate:,}: set "
-            f"source.sampling_rate: {sampling_rate}; or, where a step has resampled them, have it "
-            "return them as another column, and name that here"
+            f"has samples of {rate:,} Hz, but the model needs {sampling_rate:,} Hz: set "
+            f"source.sampling_rate: {sampling_rate}; or, if a step resamples them, return them in "
+            "another column and set that here"
         )
         raise InvalidSpec.at("model.column", field.name, problem)
 
@@ -71,11 +71,11 @@ def samples_of(sound: Any, sampling_rate: int, column: str) -> Samples:
     """
     given = decode_audio(sound, sampling_rate) if isinstance(sound, bytes) else sound
     if given is None or not np.size(given):
-        raise ValueError(f"column {column!r} is empty in this row; a sound is wanted")
+        raise ValueError(f"column {column!r} is empty in this row; it must be a sound")
     samples = np.asarray(given)
     if not (samples.ndim == 1 and samples.dtype.kind in "fiu" and are_sound(samples)):
-        wanted = "a sound file, or a list of samples between -1 and 1, is wanted"
-        raise ValueError(f"column {column!r} holds no sound in this row; {wanted}")
+        wanted = "it must be a sound file, or a list of samples between -1 and 1"
+        raise ValueError(f"column {column!r} has no sound in this row; {wanted}")
     return samples.astype(np.float32, copy=False)
 
 

@@ -67,9 +67,8 @@ def names_of_classes(config: Any, name: str) -> list[str]:
     if 1 < len(names) <= CLASSES_OF_A_MAP:
         return names
     problem = (
-        f"has {counted(len(names), 'name')} of classes; a map tells 2 to {CLASSES_OF_A_MAP:,} "
-        "apart, and of one alone each pixel would be: load this one in a class of yours, with "
-        "kind: python"
+        f"has {counted(len(names), 'name')} of classes; a map can have 2 to {CLASSES_OF_A_MAP:,} "
+        "classes: load this model in your own class, with kind: python"
     )
     raise InvalidSpec.at(FIELD, name, problem)
 
@@ -88,8 +87,8 @@ def auto_class(checkpoint: Checkpoint) -> str:
     if config.model_type in OF_MASKS:
         return "AutoModelForUniversalSegmentation"
     problem = (
-        f"is of the type {config.model_type}, which makes no map of classes here: give one that "
-        f"does, as those of the types segformer, upernet and {OF_MASKS[-1]}; or load this one in a "
-        "class of yours, with kind: python"
+        f"is of type {config.model_type}, which makes no class map here: use one that does, such "
+        f"as type segformer, upernet or {OF_MASKS[-1]}; or load this one in your own class, with "
+        "kind: python"
     )
     raise InvalidSpec.at(FIELD, checkpoint.name, problem)

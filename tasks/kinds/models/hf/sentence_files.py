@@ -37,7 +37,7 @@ def default_prompt(checkpoint: Checkpoint) -> str:
     if name not in prompts:
         problem = (
             f"has a {CONFIG} whose default_prompt_name, {name!r}, is not among its prompts; set "
-            "model.options.prefix to what is to stand before each text"
+            "model.options.prefix to the text to put before each text"
         )
         raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
     return str(prompts[name] or "")
@@ -84,9 +84,9 @@ def refuse_other_output(checkpoint: Checkpoint) -> None:
     taken = output_taken(checkpoint)
     if taken != LAST_LAYER:
         problem = (
-            f"makes its vectors of {taken['method_output_name']} of the model's "
+            f"makes its vectors from {taken['method_output_name']} of the model's "
             f"{taken['method']}, which is not supported; set model.options.pooling to mean, cls "
-            "or lasttoken to make them of its last layer"
+            "or lasttoken to use its last layer"
         )
         raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
 

@@ -74,7 +74,7 @@ class Listener:
         """
         rate = self.sampling_rate
         if len(samples) < self.shortest:
-            problem = f"the sound is {len(samples) / rate:.3f} s long, and the model hears nothing"
+            problem = f"the sound is {len(samples) / rate:.3f} s long, but the model hears nothing"
             raise ValueError(f"{problem} in less than {self.shortest / rate:.3f} s")
         if self.longest and len(samples) > self.longest:
             self.tell_of_longer()
@@ -91,8 +91,8 @@ class Listener:
         if not self.has_told:
             seconds = (self.longest or 0) / self.sampling_rate
             print(
-                f"sounds of more than {seconds:.1f} s are cut off there: the model listens no "
-                "longer. Where the rest counts too, cut them into pieces in a step",
+                f"sounds longer than {seconds:.1f} s are cut off there, since the model hears no "
+                "more. If the rest matters, split them in a step",
                 flush=True,
             )
         self.has_told = True
@@ -136,8 +136,8 @@ class SoundInputs:
         made = self.listener.extractor.model_input_names[0]
         if made != self.name:
             problem = (
-                f"has a feature extractor that makes {made}, and its model takes {self.name}: save "
-                "that of the training beside the model, with its save_pretrained"
+                f"has a feature extractor that makes {made}, but its model takes {self.name}: "
+                "save the one used in training beside the model, with its save_pretrained"
             )
             raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
         self.pads = not hears_padding(model.config)

@@ -36,7 +36,7 @@ def check_language(checkpoint: Checkpoint, language: str | None) -> None:
     if language not in known:
         problem = f"is not among the model's languages: {', '.join(known)}"
         if not known:
-            problem = "cannot be chosen: this model knows one language only; leave it out"
+            problem = "cannot be set: this model knows only one language; leave it out"
         raise InvalidSpec.at("model.options.source_language", language, problem)
 
 
@@ -55,8 +55,8 @@ def spectrogram(extractor: Any, sound: Samples) -> np.ndarray:
     """
     if len(sound) > extractor.n_samples:
         seconds = len(sound) / extractor.sampling_rate
-        problem = f"the sound is {seconds:.1f} s long, and the model listens for"
-        raise ValueError(f"{problem} {extractor.chunk_length} s; cut it into pieces first")
+        problem = f"the sound is {seconds:.1f} s long, but the model hears only"
+        raise ValueError(f"{problem} {extractor.chunk_length} s; split it first")
     found = extractor(sound, sampling_rate=extractor.sampling_rate, return_tensors="np")
     return np.asarray(found["input_features"][0], np.float32)
 
@@ -82,7 +82,7 @@ def check_room(model: Any, options: HuggingFaceOptions) -> None:
     begins_with = 4 if getattr(model.generation_config, "is_multilingual", True) else 2
     most = model.config.max_target_positions - begins_with
     if asked > most:
-        problem = f"is more than the model can write: ask for {most} at most"
+        problem = f"is more than the model can write: set at most {most}"
         raise InvalidSpec.at("model.options.max_new_tokens", asked, problem)
 
 

@@ -127,7 +127,7 @@ def texts_of(rows: pa.Table, column: str) -> list[str]:
     given = column_of(rows, column)
     refuse_other_than_text(given.type, column)
     if given.null_count:
-        raise ValueError(f"column {column!r} is empty in this row; text is wanted")
+        raise ValueError(f"column {column!r} is empty in this row; it must be text")
     texts: list[str] = given.to_pylist()
     return texts
 

@@ -42,13 +42,13 @@ class TooLong:
             return
         if self.sets_aside:
             raise ValueError(
-                f"the text has {longest} tokens, and the model has room for {self.room}; it is not "
-                f"cut off. Shorten it in a step, or model.options.max_length: {self.room} cuts all "
-                "that are longer"
+                f"the text has {longest} tokens, but the model has room for {self.room}; it is "
+                f"not cut off. Shorten it in a step, or set model.options.max_length: {self.room} "
+                "to cut off longer texts"
             )
         print(
-            f"texts of more than {self.room} tokens are cut off there: the model reads no more. "
-            f"{self.way_out}; model.options.max_length: {self.room} says that it is meant",
+            f"texts longer than {self.room} tokens are cut off there, since the model reads no "
+            f"more. {self.way_out}; if that is intended, set model.options.max_length: {self.room}",
             flush=True,
         )
         self.is_settled = True

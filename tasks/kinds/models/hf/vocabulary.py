@@ -52,7 +52,7 @@ def refuse_unknown(tokens: npt.NDArray[np.integer[Any]], known: int | None, toke
     if known is not None and highest >= known:
         token = tokenizer.convert_ids_to_tokens(highest)
         raise ValueError(
-            f"a text holds the token {token!r}, number {highest} of its tokenizer, and the model "
-            f"knows {known:,}: the tokenizer is another model's, or was given tokens that the "
-            "model was not (resize_token_embeddings)"
+            f"a text holds the token {token!r}, number {highest} of its tokenizer, but the model "
+            f"knows {known:,}: the tokenizer is from another model, or has added tokens that the "
+            "model lacks (resize_token_embeddings)"
         )

@@ -30,8 +30,8 @@ def check_stride(checkpoint: Checkpoint, task: Task, options: HuggingFaceOptions
     room = longest_text(checkpoint, tokenizer, task, options)
     own = room - tokenizer.num_special_tokens_to_add()
     if options.stride >= own:
-        problem = f"is no less than the {own} tokens of a text that the model reads at once"
-        raise InvalidSpec.at("model.options.stride", options.stride, f"{problem}: set fewer")
+        problem = f"is not less than the {own} tokens of a text that the model reads at once"
+        raise InvalidSpec.at("model.options.stride", options.stride, f"{problem}: reduce it")
 
 
 def asked(stride: int | None) -> dict[str, Any]:

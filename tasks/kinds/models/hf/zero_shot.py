@@ -59,8 +59,8 @@ def check_model(checkpoint: Checkpoint) -> None:
     model_class = checkpoint.model_class()
     if not joint.has_one_space(model_class):
         problem = (
-            f"is of type {model_class.__name__}, which does not compare images with texts: give "
-            "one that does, as CLIP and SigLIP do"
+            f"is of type {model_class.__name__}, which does not compare images with texts: use "
+            "one that does, such as CLIP or SigLIP"
         )
         raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
 
@@ -112,7 +112,7 @@ class Words:
             most = own.abs().max().clamp(min=1)
         if differs > ALIKE * most:
             problem = f"is of type {type(model).__name__}, which compares images with texts "
-            problem += "otherwise than CLIP and SigLIP: give one of these, or a class of yours"
+            problem += "differently from CLIP and SigLIP: use one of these, or your own class"
             raise InvalidSpec.at("model.name_or_path", name, problem)
 
 

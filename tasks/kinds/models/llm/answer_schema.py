@@ -41,10 +41,12 @@ class AnswerSchema:
             return pa.struct([])
         found = Part(self.schema, self.schema).column_type()
         if not pa.types.is_struct(found):
-            raise ValueError(f"is of {found}, not of an object with properties")
+            raise ValueError(f"describes {found}, not an object with properties")
         for each in found:
             if each.name in (*GENERATED, *SERVED) or each.name.startswith(RESERVED):
-                raise ValueError(f"has a property {each.name!r}, a name that is taken: rename it")
+                raise ValueError(
+                    f"has a property {each.name!r}, but that name is already used: rename it"
+                )
         return found
 
     @property
@@ -91,10 +93,10 @@ class AnswerSchema:
             json.dumps(self.schema, allow_nan=False)
             Draft202012Validator.check_schema(self.schema)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"holds what JSON has no word for: {error}") from error
+            raise ValueError(f"has a value that JSON cannot represent: {error}") from error
         except SchemaError as error:
             where = ".".join(map(str, error.absolute_path)) or "it"
-            raise ValueError(f"is no JSON schema: {where}: {error.message}") from error
+            raise ValueError(f"is not a JSON schema: {where}: {error.message}") from error
         whole = Part(self.schema, self.schema)
         for each in parts_of(self.schema):
             for word in REFERENCES:
@@ -117,7 +119,7 @@ class AnswerSchema:
         except ValueError as error:
             if was_cut:
                 problem = f"the answer was cut off after {answer.completion_tokens} tokens"
-                return ValueError(f"{problem}, before its JSON ended: allow more of them")
+                return ValueError(f"{problem}, before its JSON ended: allow more tokens")
             return error
 
     def read(self, text: str, *, may_be_fenced: bool = True) -> dict[str, Any]:
@@ -139,7 +141,7 @@ class AnswerSchema:
         except OverflowError as error:
             raise ValueError(f"the answer does not fit its columns: {error}") from error
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"the answer is no JSON, {error}: {beginning(text)}") from error
+            raise ValueError(f"the answer is not JSON, {error}: {beginning(text)}") from error
         if misfit is not None:
             where = ".".join(map(str, misfit.absolute_path))
             problem = f"the answer does not fit model.answer_schema, {where and where + ': '}"
@@ -209,7 +211,7 @@ def unfenced(text: str) -> str:
 
 def refuse_constant(name: str) -> Never:
     """NaN and Infinity are no JSON, whatever Python's parser says."""
-    raise ValueError(f"{name} is no number there")
+    raise ValueError(f"{name} is not a number there")
 
 
 def finite(number: str) -> float:
@@ -220,7 +222,7 @@ def finite(number: str) -> float:
     """
     found = float(number)
     if math.isinf(found):
-        raise OverflowError(f"no number is as large as {beginning(number, quoted=False)}")
+        raise OverflowError(f"the number {beginning(number, quoted=False)} is too large")
     return found
 
 

@@ -62,7 +62,9 @@ def embedding_column(vectors: Sequence[Sequence[float]], problem: str = NO_NUMBE
         ValueError: one is not of numbers.
     """
     if len(lengths := set(map(len, vectors))) > 1:
-        raise StageFailed(f"embeddings of {sorted(lengths)} numbers came back, of one model?")
+        raise StageFailed(
+            f"the server returned embeddings of different lengths: {sorted(lengths)} numbers"
+        )
     numbers = np.asarray(vectors, np.float32)
     if not np.isfinite(numbers).all():
         raise ValueError(problem)

@@ -58,11 +58,13 @@ class AskingModel(Model):
     @classmethod
     def _asks_of_images(cls, prompt: str | None, info: ValidationInfo) -> str | None:
         if prompt and info.data.get("column"):
-            raise ValueError("model.prompt: model.column says it row by row: leave one of them out")
+            raise ValueError(
+                "model.prompt: model.column has the prompt of each row: set only one of them"
+            )
         if prompt and not info.data.get("image_column"):
             raise ValueError(
-                "model.prompt: is asked of images: name their column in model.image_column, or "
-                "have each row's text written by a step, as template does"
+                "model.prompt: it needs images: set their column in model.image_column, or write "
+                "each row's text in a step such as template"
             )
         return prompt
 

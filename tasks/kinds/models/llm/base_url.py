@@ -18,16 +18,16 @@ def as_base(url: str) -> str:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise ValueError(f"is no URL: {error}") from None
+        raise ValueError(f"is not a URL: {error}") from None
     if any(each.isspace() for each in url):
         raise ValueError("has a space in it, or a line break")
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-        raise ValueError("must name a server, as in http://localhost:8000/v1")
+        raise ValueError("must name a server, such as http://localhost:8000/v1")
     if set(url) & set("@?#"):
-        problem = "has more in it than a server and a path: keys go into "
+        problem = "has more than a server and a path: put keys in "
         raise ValueError(problem + "model.api_key_env or model.headers_env")
     if added := [path for path in PATHS.values() if parts.path.rstrip("/").endswith(f"/{path}")]:
-        raise ValueError(f"ends in {added[0]}, which is added to it: leave that out")
+        raise ValueError(f"ends in {added[0]}, which is added automatically: leave that out")
     return url
 
 

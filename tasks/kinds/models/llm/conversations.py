@@ -44,15 +44,15 @@ def messages_of(value: object, column: str) -> Conversation:
     """One row's messages.
 
     Raises:
-        ValueError: it holds something else.
+        ValueError: it has something else.
     """
     if isinstance(value, str) and value:
         return [{"role": "user", "content": value}]
     messages = [known(each) for each in value] if isinstance(value, list) else []
     if not messages or not all("role" in each and SAYS & each.keys() for each in messages):
-        what = "is empty" if not value else "holds something else"
-        problem = f"column {column!r} {what} in this row; a text or messages of "
-        raise ValueError(f"{problem}{{role, content}} are wanted")
+        what = "is empty" if not value else "has something else"
+        problem = f"column {column!r} {what} in this row; it must be a text or messages of "
+        raise ValueError(f"{problem}{{role, content}}")
     return messages
 
 
@@ -64,8 +64,8 @@ def text_of(value: object, column: str) -> str:
     """
     if isinstance(value, str) and value:
         return value
-    what = "holds something else" if value else "is empty"
-    raise ValueError(f"column {column!r} {what} in this row; a text is wanted")
+    what = "has something else" if value else "is empty"
+    raise ValueError(f"column {column!r} {what} in this row; it must be a text")
 
 
 def known(message: object) -> Message:

@@ -59,19 +59,19 @@ def secret(field: str, variable: str) -> str:
     """
     if not NAME.fullmatch(variable):
         raise InvalidSpec(
-            f"{field}: is no name of an environment variable, such as OPENAI_API_KEY: put the key "
-            "into the environment, and only the variable's name into the spec"
+            f"{field}: is not a name of an environment variable, such as OPENAI_API_KEY: put the "
+            "key in the environment and only the variable's name in the spec"
         )
     value = os.environ.get(variable, "").strip()
     if not value:
         problem = (
-            "is not set in the environment: set that variable here, where the run is checked, and "
+            "is not set in the environment: set the variable here, where the run is checked, and "
             "on every node"
         )
         if not USUAL_NAME.fullmatch(variable):
-            raise InvalidSpec(f"{field}: what it names {problem}")
+            raise InvalidSpec(f"{field}: the variable {problem}")
         raise InvalidSpec.at(field, variable, problem)
     if not (value.isascii() and value.isprintable()):
-        problem = "holds line breaks or characters that no HTTP header can; see the variable"
+        problem = "has line breaks or characters that an HTTP header cannot have; correct its value"
         raise InvalidSpec.at(field, variable, problem)
     return value

@@ -186,13 +186,13 @@ class Endpoint:
             used = tokens_used(reply, "total_tokens") or expected
             return request.read(reply)
         except TimeoutError:
-            late = f"gave no answer within model.timeout_seconds {self.timeout_seconds:g} s"
+            late = f"did not answer within model.timeout_seconds {self.timeout_seconds:g} s"
             raise TryAgain(late, may_be_the_rows=request.is_single) from None
         except httpx.RequestError as error:
             said = self.credentials.hide(f"{type(error).__name__} {error}".strip())
             raise TryAgain(said) from None
         except (AttributeError, LookupError, TypeError) as error:
-            raise TryAgain(f"answered in another form than OpenAI's: {error}") from None
+            raise TryAgain(f"gave an answer that is not in OpenAI's form: {error}") from None
         except (ValueError, InvalidSpec, TryAgain) as error:
             error.args = (self.credentials.hide(str(error)),)
             raise
@@ -217,7 +217,8 @@ class Endpoint:
         asked = f" and asks to wait for {last.seconds:.0f} s" if last.seconds else ""
         return Unreachable(
             f"model.url: {self.url!r} {last}{asked} (after {error.tries} tries of one request); "
-            "see the server, model.timeout_seconds, model.max_retries and model.requests_per_minute"
+            "check the server, model.timeout_seconds, model.max_retries and "
+            "model.requests_per_minute"
         )
 
 

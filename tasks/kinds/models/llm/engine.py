@@ -41,7 +41,7 @@ def load_engine(name: str, revision: str | None, task: str, arguments: dict[str,
     try:
         llm = vllm.LLM(name, revision=revision, tokenizer_revision=revision, **runner, **arguments)
     except (ValueError, TypeError) as error:
-        problem = f"do not start vLLM with {name}: {error}"
+        problem = f"cannot start vLLM with {name}: {error}"
         raise InvalidSpec.at("model.engine_kwargs", arguments, problem) from error
     except RuntimeError as error:
         led_to_by = chain(error)
@@ -49,8 +49,8 @@ def load_engine(name: str, revision: str | None, task: str, arguments: dict[str,
             raise
         root = led_to_by[-1]
         raise StageFailed(
-            f"vLLM did not start with {name}: {type(root).__name__}: {root}; what its engine's own "
-            "process said of it is above this in the job's log"
+            f"vLLM did not start with {name}: {type(root).__name__}: {root}; the messages of its "
+            "engine process are above this in the job's log"
         ) from error
     refuse_wordless(llm, name, arguments)
     watch(llm)
@@ -187,7 +187,9 @@ def generated(output: Any) -> Generated:
     made = output.outputs[0]
     if made.finish_reason in GIVEN_UP:
         problem = f"vLLM ended a request with finish reason {made.finish_reason!r}"
-        raise StageFailed(f"{problem}: its text is no whole answer, and is asked for again")
+        raise StageFailed(
+            f"{problem}: its text is not a complete answer, and the request is repeated"
+        )
     return Generated(
         made.text, made.finish_reason, len(output.prompt_token_ids), len(made.token_ids)
     )

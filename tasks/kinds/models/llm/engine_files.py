@@ -36,13 +36,13 @@ def check_files(name: str, found: Path, arguments: Mapping[str, Any]) -> None:
     folder.read_config(name, found)
     folder.refuse_broken_files(name, found)
     if arguments.get("load_format", "auto") in USUAL_FORMATS and (lacks := missing_weights(found)):
-        problem = f"lacks the model's weights: no {' and no '.join(lacks)}"
+        problem = f"has no model weights: no {' and no '.join(lacks)}"
         raise InvalidSpec.at(FIELD, name, problem)
     for part, wanted in missing_parts(found, "text-generation").items():
         if brings_words(arguments) and not has_any(found, OF_MISTRAL):
             problem = (
                 f"has no {part} ({' or '.join(wanted)}); save the {part} into the folder with its "
-                "save_pretrained, or name one in model.engine_kwargs.tokenizer"
+                "save_pretrained, or set one in model.engine_kwargs.tokenizer"
             )
             raise InvalidSpec.at(FIELD, name, problem)
 
@@ -58,8 +58,8 @@ def check_on_hub(name: str, revision: str, arguments: Mapping[str, Any]) -> None
         return
     if not any(fnmatch(each, pattern) for each in names for pattern in OTHER_WEIGHTS):
         problem = (
-            f"has no weights on the Hugging Face Hub ({' or '.join(OTHER_WEIGHTS)}): give a model "
-            "that has, or say in model.engine_kwargs.load_format how else they are kept"
+            f"has no weights on the Hugging Face Hub ({' or '.join(OTHER_WEIGHTS)}): use a model "
+            "that has them, or set their format in model.engine_kwargs.load_format"
         )
         raise InvalidSpec.at(FIELD, name, problem)
 
@@ -95,7 +95,7 @@ def refuse_wordless(llm: Any, name: str, arguments: Mapping[str, Any]) -> None:
     tokenizer = llm.get_tokenizer()
     if isinstance(tokenizer, PreTrainedTokenizerBase) and not knows_words(tokenizer):
         problem = (
-            f"has no file of words for its {type(tokenizer).__name__}: save the tokenizer that the "
-            "model was trained with beside it, or name one in model.engine_kwargs.tokenizer"
+            f"has no vocabulary file for its {type(tokenizer).__name__}: save the model's "
+            "tokenizer beside it, or set one in model.engine_kwargs.tokenizer"
         )
         raise InvalidSpec.at(FIELD, name, problem)

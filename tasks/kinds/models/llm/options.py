@@ -53,8 +53,8 @@ class SamplingOptions(FormModel):
             belongs_to = list(tasks_of.get(name, [task]))
             if task not in belongs_to:
                 return (
-                    f"model.options.{name}: {value!r} belongs to {', '.join(belongs_to)}, not to "
-                    f"{task}: leave it out"
+                    f"model.options.{name}: {value!r} is for {', '.join(belongs_to)}, not {task}: "
+                    "leave it out"
                 )
         return None
 
@@ -87,13 +87,13 @@ class HttpOptions(SamplingOptions):
             found: dict[str, Any] = with_plain_schemas(given)
             return found
         except RecursionError as error:
-            raise ValueError("holds a schema that is nested too deeply") from error
+            raise ValueError("has a schema that is nested too deeply") from error
 
     @field_validator("extra_body")
     @classmethod
     def _one_answer_at_once(cls, body: dict[str, Any]) -> dict[str, Any]:
         if body.get("n") not in (None, 1) or body.get("stream"):
-            raise ValueError("asks for several answers or one in pieces: leave out n and stream")
+            raise ValueError("asks for several answers, or for streaming: leave out n and stream")
         return body
 
     @property
@@ -147,7 +147,7 @@ class VllmOptions(SamplingOptions):
         idle = [name for name in ("top_p", "top_k", "seed") if name in self.given]
         if idle and not self.temperature:
             value = getattr(self, idle[0])
-            return f"model.options.{idle[0]}: {value!r} does nothing without a temperature above 0"
+            return f"model.options.{idle[0]}: {value!r} has no effect without a temperature above 0"
         return None
 
 
@@ -168,5 +168,5 @@ def refuse_elsewhere(
     task, name = info.data.get("task", default), str(info.field_name)
     if given not in (None, {}) and task not in tasks_of[name]:
         belongs_to = ", ".join(tasks_of[name])
-        raise ValueError(f"model.{name}: belongs to {belongs_to}, not to {task}: leave it out")
+        raise ValueError(f"model.{name}: is for {belongs_to}, not {task}: leave it out")
     return given

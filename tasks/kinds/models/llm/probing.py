@@ -110,9 +110,9 @@ def check_form(
         raise InvalidSpec.at(
             "model.answer_schema",
             wanted,
-            f"is not what the server takes ({refused}): change the schema, or set "
-            "model.options.response_format to a form that it knows, such as {type: text}; answers "
-            "are compared with the schema all the same",
+            f"is refused by the server ({refused}): change the schema, or set "
+            "model.options.response_format to a form that it accepts, such as {type: text}; "
+            "answers are still checked against the schema",
         )
 
 

@@ -60,7 +60,7 @@ def bound_of(
     # How many tokens a request has, nobody has counted.
     keeps = keeping("tokens_per_minute", tokens_per_minute)
     tokens = f" than {rounded(tokens_per_minute / asked)}" if asked else ""
-    return f"{keeps}; or, where its requests have fewer tokens{tokens}, {waits}"
+    return f"{keeps}; or, if its requests have fewer tokens{tokens}, {waits}"
 
 
 def waiting(asked: float, concurrency: int) -> str:
@@ -70,14 +70,14 @@ def waiting(asked: float, concurrency: int) -> str:
         rate = f"{rounded(asked)} requests a minute of a replica"
         seconds = rounded(60 * concurrency / asked)
         answered = f", which answers {rate}, each in {seconds} s at most on average"
-    more = f"raise model.concurrency {concurrency} where it can answer more at a time"
+    more = f"raise model.concurrency {concurrency} if it can answer more at a time"
     return f"it waits for its server{answered}: {more}"
 
 
 def keeping(name: str, limit: float) -> str:
     """What to say of a limit of its own that bounds it."""
     told = f"model.{name} {limit:.15g}"
-    return f"each replica keeps {told} by itself: raise that where the server allows more"
+    return f"each replica keeps {told} separately: raise that if the server allows more"
 
 
 def rounded(number: float) -> str:

@@ -50,14 +50,16 @@ def read_embeddings(reply: Reply, *, rows: int) -> list[list[float]]:
         raise TryAgain(f"answered with {given} embeddings for {rows} texts")
     if len(by_index) != rows:
         raise TryAgain(
-            f"answered with embeddings of the same index for {rows} texts, so that nobody knows "
-            "whose they are: set model.texts_per_request to 1"
+            f"answered with embeddings of the same index for {rows} texts, so which belongs to "
+            "which text is unknown: set model.texts_per_request to 1"
         )
     vectors = [by_index[at] for at in sorted(by_index)]
     if not all(isinstance(each, list) for each in vectors):
         raise ValueError("the server gave no list of numbers for this row")
     if any(isinstance(number, list) for each in vectors for number in each):
-        problem = "the server gave a list of vectors for this row: have it pool them into one"
+        problem = (
+            "the server gave a list of vectors for this row: configure it to pool them into one"
+        )
         raise ValueError(problem)
     return vectors
 
@@ -86,11 +88,11 @@ def generated(reply: Reply, choice: dict[str, Any], text: object, refusal: objec
     if reason == "content_filter":
         raise ValueError("the server's content filter stopped the answer")
     if reason in GIVEN_UP:
-        raise TryAgain(f"gave an answer up; finish_reason is {reason}")
+        raise TryAgain(f"did not finish an answer; finish_reason is {reason}")
     text = joined(text)
     if refusal or not isinstance(text, str):
         why = f"the model refused: {refusal}" if refusal else f"finish_reason is {reason}"
-        raise ValueError(f"the answer holds no text; {why}")
+        raise ValueError(f"the answer has no text; {why}")
     return Generated(
         text,
         as_text(reason),

@@ -20,9 +20,9 @@ NO_SUCH_PLACE = (404, 405)
 HINTS = {
     401: "see model.api_key_env",
     402: "see the account",
-    403: "see model.api_key_env and what it may use",
-    404: "see model.model, and model.url, which for most servers ends in /v1",
-    405: "see model.url, which for most servers ends in /v1",
+    403: "check model.api_key_env and what the key may use",
+    404: "check model.model, and model.url, which for most servers ends in /v1",
+    405: "check model.url, which for most servers ends in /v1",
 }
 OUT_OF_MONEY = "insufficient_quota"
 """OpenAI's code for a limit that no waiting lifts, said with the status for too many requests."""
@@ -99,7 +99,7 @@ def hint_of(response: "httpx.Response", status: int) -> str:
     if OUT_OF_MONEY in code_of(response):
         return HINTS[402]
     if response.is_redirect:
-        return f"it has moved: take {response.headers.get('location', 'its new address')}"
+        return f"it has moved: use {response.headers.get('location', 'its new address')}"
     return HINTS.get(status, "see model.url")
 
 
@@ -114,7 +114,7 @@ def json_of(response: "httpx.Response") -> Reply:
     except (ValueError, RecursionError):
         reply = None
     if not isinstance(reply, dict):
-        raise TryAgain(f"answered what is no JSON object: {response.text[:200]!r}")
+        raise TryAgain(f"gave an answer that is not a JSON object: {response.text[:200]!r}")
     return reply
 
 

@@ -32,8 +32,8 @@ REFERENCES = ("$ref", "$dynamicRef")
 WORDS = {"title", "description", "default", "examples"}
 """What a schema says to people beside a reference, in place of what is said where that leads."""
 ONE_TYPE = (
-    "give it one type, or one and null: string, integer, number, boolean, array with items, object "
-    "with properties"
+    "give it one type, or one type and null: string, integer, number, boolean, array with items, "
+    "object with properties"
 )
 
 
@@ -65,7 +65,7 @@ class Part:
     def types(self) -> Iterator[pa.DataType]:
         """Those that values may have, but for null; errors as `column_type`."""
         if not isinstance(self.schema, dict):
-            self.refuse(f"says nothing of its values: {ONE_TYPE}")
+            self.refuse(f"does not describe its values: {ONE_TYPE}")
         if "$ref" in self.schema:
             yield from self.referred(self.schema["$ref"]).types()
             return
@@ -97,7 +97,7 @@ class Part:
             return pa.list_(self.within(self.schema["items"], "[]").column_type())
         if kind == "object" and self.schema.get("properties"):
             return pa.struct(self.fields())
-        self.refuse(f"holds what no column can: {ONE_TYPE}")
+        self.refuse(f"has values that a column cannot hold: {ONE_TYPE}")
 
     def fields(self) -> list[pa.Field]:
         """Those of an object; errors as `column_type`."""
@@ -113,13 +113,15 @@ class Part:
     def referred(self, reference: str) -> "Part":
         """What a reference leads to; errors as `column_type`."""
         if reference in self.references:
-            self.refuse(f"holds itself, by {reference}: write it out as deep as values go")
+            self.refuse(
+                f"contains itself, through {reference}: write it out to the depth of the values"
+            )
         found: Any = self.root
         for name in reference.removeprefix("#").split("/")[1:]:
             name = name.replace("~1", "/").replace("~0", "~")
             found = found.get(name) if isinstance(found, dict) else None
         if not reference.startswith("#") or found is None:
-            self.refuse(f"{reference} leads to nothing in this schema: #/$defs/NAME does")
+            self.refuse(f"{reference} is not in this schema: use #/$defs/NAME")
         return replace(self, schema=found, references=(*self.references, reference))
 
     def refuse(self, problem: str) -> Never:
@@ -160,8 +162,8 @@ def in_place(part: Part, parts: Iterator[int]) -> Any:
         return schema
     if next(parts) >= MOST_PARTS:
         raise ValueError(
-            f"has more than {MOST_PARTS:,} parts, with what references lead to in their places: "
-            "leave out what no answer needs"
+            f"has more than {MOST_PARTS:,} parts with references expanded: leave out what no "
+            "answer needs"
         )
     for word in REFERENCES:
         if isinstance(schema.get(word), str):  # else it is a property of that name

@@ -51,12 +51,12 @@ class Illustrated:
         """
         said = [at for at, each in enumerate(self.messages) if each["role"] == "user"]
         if not said:
-            raise ValueError("no message is the user's in this row, and its image belongs to one")
+            raise ValueError("this row has no user message, but its image belongs in one")
         last = self.messages[said[-1]]
         text = last.get("content") or []
         parts = text if isinstance(text, list) else [{"type": "text", "text": text}]
         if self.image is None:
-            raise ValueError(f"column {self.column!r} is empty in this row; an image is wanted")
+            raise ValueError(f"column {self.column!r} is empty in this row; it must be an image")
         url = url_of(self.image, self.column)
         shown = {**last, "content": [{"type": "image_url", "image_url": {"url": url}}, *parts]}
         return [*self.messages[: said[-1]], shown, *self.messages[said[-1] + 1 :]]
@@ -100,7 +100,7 @@ def url_of(image: Shown, column: str) -> str:
     """
     if isinstance(image, str):
         if not URL.match(image.strip()):
-            problem = f"holds {image[:80]!r} in this row, which is no URL of an image"
+            problem = f"holds {image[:80]!r} in this row, which is not the URL of an image"
             raise ValueError(f"column {column!r} {problem}")
         return image.strip()
     if isinstance(image, np.ndarray):

@@ -76,11 +76,11 @@ def check_placement(runtime: Runtime, placement: Placement) -> None:
         return
     if placement.device != "cpu":
         if not can_use_gpu(runtime):
-            problem = "is for CPUs: take compile or eager, or set resources.num_gpus to 0"
+            problem = "is for CPUs: use compile or eager, or set resources.num_gpus to 0"
             raise InvalidSpec.at(FIELD, runtime, problem)
         return
     if placement.dtype not in ("auto", "float32"):
-        problem = f"cannot be had with model.runtime {runtime}, which has float32 alone on CPUs"
+        problem = f"is not possible with model.runtime {runtime}, which has only float32 on CPUs"
         raise InvalidSpec.at("resources.dtype", placement.dtype, problem)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from tasks.kinds.models.runtimes.runtime_used import Runtime
 
 RECKON_OTHERWISE: tuple[Runtime, ...] = ("openvino",)
-LEFT_OUT = "only for batches that hold NaN or an infinity, of which it makes numbers"
+LEFT_OUT = "only for batches with NaN or infinity, which it turns into numbers"
 MOST_COMPARISONS = 32
 """Of batches with larger whole numbers than any before: if they grow on and on, eager is quicker
 than both."""

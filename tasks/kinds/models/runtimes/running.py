@@ -206,10 +206,10 @@ class Compiled:
             ValueError: it is not.
         """
         if self.precision != "float32" and not self.on_gpu:
-            problem = "on CPUs runtimes have float32 alone"
+            problem = "on CPUs runtimes have only float32"
             raise ValueError(f"the weights are {self.precision}, and {problem}")
         if len(self.ready) > MOST_SHAPES:
-            raise ValueError(f"batches are of more than {MOST_SHAPES} shapes")
+            raise ValueError(f"batches have more than {MOST_SHAPES} shapes")
 
     def tell_of_odd_numbers(self) -> None:
         """Say once that some batches are not for the compiled model."""
@@ -254,7 +254,7 @@ def cut(outputs: Any, rows: int) -> list[Any]:
 def told(difference: float) -> str:
     """How far from eager a compiled model is."""
     if math.isinf(difference):
-        return "differs from eager in whole numbers, in shape, or in what is no number"
+        return "differs from eager in whole numbers, in shape, or in NaN or infinity"
     return f"differs from eager by {difference:.1e} of an output's largest value"
 
 

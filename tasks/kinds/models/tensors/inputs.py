@@ -59,11 +59,11 @@ def bound(bindings: Bindings, inputs: Mapping[str, Input], path: str) -> dict[st
         return dict(bindings)
     if ALONE in bindings:
         if len(inputs) > 1:
-            problem = f"has the inputs {[*inputs]}: say in model.inputs which columns go where"
+            problem = f"has the inputs {[*inputs]}: set the columns of each in model.inputs"
             raise InvalidSpec.at("model.path", path, problem)
         return dict.fromkeys(inputs, bindings[ALONE])
     if set(bindings) != set(inputs):
-        problem = f"name what the model does not have, or not all: it has {[*inputs]}"
+        problem = f"do not match the model's inputs: it has {[*inputs]}"
         raise InvalidSpec.at("model.inputs", [*bindings], problem)
     return {name: bindings[name] for name in inputs}
 
@@ -110,7 +110,7 @@ def refuse_other_width(columns: list[str], wanted: Input) -> None:
     width = wanted.shape[-1] if wanted.shape and len(wanted.shape) > 1 else None
     if width not in (None, len(columns)):
         problem = (
-            f"names {counted(len(columns), 'column')}, and the model takes {width} values a row"
+            f"names {counted(len(columns), 'column')}, but the model takes {width} values a row"
         )
         raise InvalidSpec.at("model.columns", columns, problem)
 
@@ -153,7 +153,7 @@ def reshaped(values: np.ndarray, name: str, wanted: Input) -> np.ndarray:
     if len(given) != len(shape) or not all(fits):
         dimensions = " x ".join("any" if each is None else str(each) for each in shape)
         raise ValueError(
-            f"column {name!r} holds values of shape {given}, and the model takes {dimensions or 1}"
+            f"column {name!r} has values of shape {given}, but the model takes {dimensions or 1}"
         )
     return values
 

@@ -24,7 +24,7 @@ def chosen(backend: Backend) -> str:
     """
     name = os.environ.get(VARIABLE, "torch") if backend == "auto" else backend
     if name not in BACKENDS:
-        problem = f"is {VARIABLE} in the environment, and must be among {', '.join(BACKENDS)}"
+        problem = f"is {VARIABLE} in the environment, but it must be one of {', '.join(BACKENDS)}"
         raise InvalidSpec.at("model.backend", name, problem)
     return name
 
@@ -46,8 +46,9 @@ def keras_with(backend: str, num_threads: int = 1, device: str = "cpu") -> Any:
 
     if keras.config.backend() != backend:
         problem = (
-            f"cannot be had: this process has imported keras with {keras.config.backend()} "
-            f"already; set {VARIABLE} before it starts, or run on another cluster than inline"
+            "cannot be used: this process has already imported keras with "
+            f"{keras.config.backend()}; set {VARIABLE} before it starts, or use another cluster "
+            "than inline"
         )
         raise InvalidSpec.at("model.backend", backend, problem)
     if backend == "jax":
@@ -83,8 +84,8 @@ def refuse_fallback(keras: Any, device: str) -> None:
     backend = keras.config.backend()
     if device != "cpu" and not sees_gpu(keras, backend):
         problem = (
-            f"is a GPU for the model, and the {backend} of this node sees none: install one that "
-            "is built for CUDA, or set resources.num_gpus to 0"
+            f"gives the model a GPU, but the {backend} on this node sees none: install one built "
+            "for CUDA, or set resources.num_gpus to 0"
         )
         raise InvalidSpec.at("resources.num_gpus", device, problem)
 

@@ -18,7 +18,7 @@ from tasks.kinds.models.tensors.outputs import named
 
 HDF5 = b"\x89HDF"
 CONFIG = "config.json"
-SAVE = "load it with the Keras that wrote it, and model.save('model.keras')"
+SAVE = "load it with the Keras that wrote it, then model.save('model.keras')"
 
 
 def check_file(file: IO[bytes]) -> None:
@@ -30,7 +30,7 @@ def check_file(file: IO[bytes]) -> None:
     if "__lambda__" in class_names(config_in(file)):
         raise ValueError(
             "has a Lambda layer, whose Python code is never run: write the layer as a class, and "
-            "name it in model.custom_objects"
+            "list it in model.custom_objects"
         )
 
 
@@ -43,10 +43,10 @@ def config_in(file: IO[bytes]) -> Any:
     if file.read(4) == HDF5:
         raise ValueError(f"is in the old HDF5 format: {SAVE}")
     if not zipfile.is_zipfile(file):
-        raise ValueError(f"is no .keras file: {SAVE}")
+        raise ValueError(f"is not a .keras file: {SAVE}")
     with zipfile.ZipFile(file) as archive:
         if CONFIG not in archive.namelist():
-            raise ValueError(f"is a zip file, and no .keras file: {SAVE}")
+            raise ValueError(f"is a zip file but not a .keras file: {SAVE}")
         try:
             return json.loads(archive.read(CONFIG))
         except (ValueError, zipfile.BadZipFile) as error:
@@ -77,8 +77,8 @@ def load(keras: Any, path: Path, custom_objects: Sequence[str]) -> Any:
         if getattr(error, "errno", None) is not None:
             raise  # the disk's, and not that of the HDF5 in the file
         problem = (
-            f"cannot be loaded by Keras {keras.__version__}: {reason(error)}. Name layers of your "
-            "own in model.custom_objects, and see that the file is whole"
+            f"cannot be loaded by Keras {keras.__version__}: {reason(error)}. List your own "
+            "layers in model.custom_objects, and check that the file is complete"
         )
         raise InvalidSpec.at("model.path", str(path), problem) from error
 

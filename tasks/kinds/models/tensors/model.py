@@ -89,11 +89,11 @@ class TensorModel(FileModel):
     def _one_way_in(self) -> Self:
         if bool(self.columns) == bool(self.inputs):
             raise ValueError(
-                "model.columns: name the input columns; or, for a model with several inputs, the "
-                "column of each in model.inputs; not both"
+                "model.columns: list the input columns; or, for a model with several inputs, set "
+                "the columns of each in model.inputs; not both"
             )
         if self.top_k > 1 and not self.labels:
-            raise ValueError(f"model.top_k: {self.top_k} does nothing without model.labels")
+            raise ValueError(f"model.top_k: {self.top_k} has no effect without model.labels")
         return self
 
     @property

@@ -7,7 +7,7 @@ VARINT, FIXED_64, LENGTH, FIXED_32 = 0, 1, 2, 5
 """How a field is written, in the last three bits of its tag."""
 FIXED_BYTES = {FIXED_64: 8, FIXED_32: 4}
 GRAPH = 7
-NO_ONNX = "is no ONNX model: export it anew, as torch.onnx.export does"
+NO_ONNX = "is not an ONNX model: export it again, for example with torch.onnx.export"
 
 
 def check_file(file: IO[bytes]) -> None:
@@ -30,7 +30,7 @@ def check_file(file: IO[bytes]) -> None:
     if GRAPH not in fields:
         raise ValueError(NO_ONNX)
     if place != size:
-        raise ValueError(f"is not whole: it has {size} bytes of {place}; fetch it anew")
+        raise ValueError(f"is incomplete: it has {size} bytes of {place}; download it again")
 
 
 def end_of_field(file: IO[bytes]) -> tuple[int, int]:

@@ -51,7 +51,7 @@ def opened(file: Path, alone: bool, placement: Placement) -> Any:
             raise
         problem = f"cannot be loaded by onnxruntime {onnxruntime.__version__}: {error}"
         if "xternal" in str(error) and alone:
-            problem = "keeps its weights in other files: give the folder that holds them all"
+            problem = "has its weights in other files: give the folder that contains them all"
         raise InvalidSpec.at("model.path", str(file), problem) from error
     refuse_fallback(placement.device, session.get_providers())
     return session
@@ -80,8 +80,8 @@ def refuse_fallback(device: str, found: Sequence[str]) -> None:
     """
     if device != "cpu" and CUDA not in found:
         problem = (
-            f"are a GPU for the model, and the onnxruntime of this node has {', '.join(found)} "
-            "only: pip install onnxruntime-gpu instead, with the CUDA that it is built for, or set "
+            f"give the model a GPU, but the onnxruntime on this node has only {', '.join(found)}: "
+            "pip install onnxruntime-gpu instead, with the CUDA that it is built for, or set "
             "resources.num_gpus to 0"
         )
         raise InvalidSpec.at("resources.num_gpus", device, problem)
@@ -96,12 +96,14 @@ def inputs_of(session: Any, path: str) -> dict[str, Input]:
     inputs = {}
     for each in session.get_inputs():
         if each.type not in DTYPES:
-            problem = f"takes {each.type} as {each.name!r}, which no column can be made into"
+            problem = f"takes {each.type} as {each.name!r}, which no column can be converted to"
             raise InvalidSpec.at("model.path", path, problem)
         shape = tuple(size if isinstance(size, int) else None for size in each.shape)
         if 0 in shape:
             problem = f"takes {each.shape} as {each.name!r}, nothing: export it for any number of "
-            raise InvalidSpec.at("model.path", path, problem + "rows, as by dynamic_axes")
+            raise InvalidSpec.at(
+                "model.path", path, problem + "rows, for example with dynamic_axes"
+            )
         # Without a known shape onnxruntime gives an empty one, as if rows were not wanted.
         inputs[each.name] = Input(np.dtype(DTYPES[each.type]), shape or None)
     return inputs
@@ -119,8 +121,8 @@ def outputs_of(session: Any, wanted: Sequence[str]) -> list[str]:
             raise InvalidSpec.at("model.outputs", name, f"is not among {[*kinds]}")
         if not kinds[name].startswith("tensor("):
             problem = (
-                f"is a {kinds[name]}, which is no column: name others of {[*kinds]}, or convert "
-                "the model without it (for scikit-learn's probabilities, zipmap=False)"
+                f"is a {kinds[name]}, which cannot be a column: use others of {[*kinds]}, or "
+                "convert the model without it (for scikit-learn's probabilities, zipmap=False)"
             )
             raise InvalidSpec.at("model.outputs", name, problem)
     return [*(wanted or kinds)]

@@ -132,13 +132,13 @@ def classes(
             that are no logits.
     """
     if len(outputs) > 1:
-        problem = f"are several, and labels need one: say in model.outputs which of {[*outputs]}"
+        problem = f"are several, but labels need one: set one of {[*outputs]} in model.outputs"
         raise InvalidSpec.at("model.outputs", [*outputs], problem)
     ((name, scores),) = outputs.items()
     if scores.dtype.kind == "O":
         problem = (
-            f"name what scores are of, and the model's output {name!r} is of texts, which are its "
-            "labels as they are: leave labels out, or name the output of the scores"
+            f"name the classes of scores, but the model's output {name!r} has texts, which "
+            "already are labels: leave labels out, or set the output with the scores"
         )
         raise InvalidSpec.at("model.labels", [*labels], problem)
     scores = scores.reshape(len(scores), -1).astype(np.float32)
@@ -168,7 +168,7 @@ def refuse_no_logits(
     field, (rows, width) = "model.activation", scores.shape
     if activation == "softmax" and width == 1 and len(labels) <= 2:
         problem = (
-            "makes 1 of any one score, and the model gives one a row: set sigmoid, or none where "
+            "turns a single score into 1, and the model gives one a row: set sigmoid, or none if "
             "its last layer is one"
         )
         raise InvalidSpec.at(field, "softmax", problem)
@@ -178,11 +178,11 @@ def refuse_no_logits(
         return
     problem = ""
     if rows >= TELLING_ROWS and np.allclose(scores.sum(axis=1), 1, atol=1e-3):
-        problem = "the scores of each row add up to 1, as behind a softmax"
+        problem = "the scores of each row add up to 1, as after a softmax"
     elif width >= TELLING_CLASSES and least < UNLIKELY and np.unique(scores).size >= TELLING_SCORES:
-        problem = "all scores lie between 0 and 1, as behind a sigmoid"
+        problem = "all scores are between 0 and 1, as after a sigmoid"
     if problem:
-        raise InvalidSpec.at(field, activation, f"is done already, {problem}: set none")
+        raise InvalidSpec.at(field, activation, f"is already applied, {problem}: set none")
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:

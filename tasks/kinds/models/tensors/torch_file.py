@@ -11,7 +11,7 @@ from tasks.kinds.models.safetensors_file import check_whole
 Content = Literal["weights", "pickled weights", "safetensors", "exported program", "TorchScript"]
 PROGRAMS: tuple[Content, ...] = ("exported program", "TorchScript")
 PICKLES: tuple[Content, ...] = ("weights", "pickled weights")
-SAVE_WEIGHTS = "save its weights alone: torch.save(model.state_dict(), path)"
+SAVE_WEIGHTS = "save only its weights: torch.save(model.state_dict(), path)"
 PICKLE = b"\x80"
 CONSTANTS = "_constants_config.json"
 TENSOR = "tensor_"
@@ -51,7 +51,7 @@ def content_of(file: IO[bytes]) -> Content:
     if start.startswith(PICKLE):
         return "pickled weights"  # as torch.save wrote them before PyTorch 1.6
     raise ValueError(
-        "holds neither weights (torch.save of a state_dict, or safetensors) nor an exported "
+        "contains neither weights (torch.save of a state_dict, or safetensors) nor an exported "
         "program (torch.export.save) nor TorchScript"
     )
 
@@ -67,8 +67,8 @@ def content_of_zip(file: IO[bytes]) -> Content:
         names = [name.partition("/")[2] for name in whole]  # all lies in one folder
         if any(name.startswith("data/aotinductor/") for name in names):
             raise ValueError(
-                "is a compiled package, machine code that runs unseen: give the exported program "
-                "that it was made of"
+                "is a compiled package, whose machine code cannot be checked: give the exported "
+                "program it was made from"
             )
         if any(name.startswith("models/") for name in names):
             refuse_pickled_objects(archive)
@@ -78,8 +78,8 @@ def content_of_zip(file: IO[bytes]) -> Content:
     if "data.pkl" in names:
         return "weights"
     if "model.weights.h5" in whole:
-        raise ValueError("is a file of Keras: set model.kind to keras")
-    raise ValueError("is a zip file, and none that PyTorch wrote")
+        raise ValueError("is a Keras file: set model.kind to keras")
+    raise ValueError("is a zip file that PyTorch did not write")
 
 
 def refuse_pickled_objects(archive: zipfile.ZipFile) -> None:
@@ -94,8 +94,8 @@ def refuse_pickled_objects(archive: zipfile.ZipFile) -> None:
             paths = [str(each["path_name"]) for each in config.values()]
             if odd := [each for each in paths if not each.startswith(TENSOR)]:
                 raise ValueError(
-                    f"holds pickled objects ({', '.join(odd[:3])}), which could run any code: "
-                    "export the model without constants that are no tensors"
+                    f"contains pickled objects ({', '.join(odd[:3])}), which could run any code: "
+                    "export the model without constants that are not tensors"
                 )
 
 
@@ -118,8 +118,8 @@ def check_pickle(file: IO[bytes], key: str | None) -> None:
             found = torch.load(file, weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
         raise ValueError(
-            "is no plain state_dict, and other objects are never unpickled, since that could run "
-            f"any code: {SAVE_WEIGHTS}. {reason(error)}"
+            "is not a plain state_dict, and other objects are never unpickled, since that could "
+            f"run any code: {SAVE_WEIGHTS}. {reason(error)}"
         ) from error
     state_dict_in(found, key)
 
@@ -135,15 +135,15 @@ def state_dict_in(found: Any, key: str | None) -> Mapping[str, Any]:
     if key is not None:
         if not isinstance(found, Mapping) or key not in found:
             has = [*found][:10] if isinstance(found, Mapping) else type(found).__name__
-            raise ValueError(f"holds nothing under model.state_dict_key {key!r}: it has {has}")
+            raise ValueError(f"has nothing under model.state_dict_key {key!r}: it has {has}")
         found = found[key]
     if not isinstance(found, Mapping):
-        raise ValueError(f"holds {type(found).__name__} and no state_dict: {SAVE_WEIGHTS}")
+        raise ValueError(f"contains {type(found).__name__}, not a state_dict: {SAVE_WEIGHTS}")
     other = [name for name, value in found.items() if not isinstance(value, torch.Tensor)]
     if other:
         raise ValueError(
-            f"holds more than tensors ({', '.join(map(str, other[:5]))}): say in "
-            f"model.state_dict_key under which of them the state_dict is, or {SAVE_WEIGHTS}"
+            f"contains more than tensors ({', '.join(map(str, other[:5]))}): set the key of the "
+            f"state_dict in model.state_dict_key, or {SAVE_WEIGHTS}"
         )
     return found
 

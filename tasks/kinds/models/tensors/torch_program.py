@@ -147,5 +147,7 @@ def not_loaded(path: Path, error: Exception) -> InvalidSpec:
     import torch
 
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    problem = f"cannot be loaded by PyTorch {torch.__version__}, see that it is whole: {lines[0]}"
+    problem = (
+        f"cannot be loaded by PyTorch {torch.__version__}, check that it is complete: {lines[0]}"
+    )
     return InvalidSpec.at("model.path", str(path), problem)

@@ -113,7 +113,7 @@ def tell_shapes(error: BaseException, batch: Mapping[str, Any]) -> None:
         told = ", ".join(f"{name} ({shape})".lstrip() for name, shape in shapes.items())
         told = f"{error}; it was called with {told}"
         if "rows" in shapes.values():
-            told += "; a column that is named in a list, as [age], is (rows, 1)"
+            told += "; a column given in a list, such as [age], has shape (rows, 1)"
         error.args = (told,)
 
 

@@ -50,9 +50,7 @@ def build(reference: str, init: Mapping[str, Any]) -> Any:
         given = shown_at([], dict(init))
         raise InvalidSpec(f"model.init: {given} does not make {reference}: {error}") from error
     if not isinstance(module, torch.nn.Module):
-        problem = (
-            f"makes an object of type {type(module).__name__}, and a torch.nn.Module is wanted"
-        )
+        problem = f"makes an object of type {type(module).__name__}, not a torch.nn.Module"
         raise InvalidSpec.at("model.class", reference, problem)
     return module
 
@@ -63,7 +61,7 @@ def fill(module: Any, weights: Mapping[str, Any], reference: str, path: str) -> 
     Raises:
         InvalidSpec: a weight is missing, too much, or of another shape.
     """
-    problem = f"does not fit {reference}: see model.class and model.init"
+    problem = f"does not fit {reference}: check model.class and model.init"
     weights = with_shared(module, unwrapped(module, weights))
     try:
         found = module.load_state_dict(weights, strict=False, assign=True)
@@ -74,7 +72,7 @@ def fill(module: Any, weights: Mapping[str, Any], reference: str, path: str) -> 
     if lacks or has:
         parts = [
             f"{verb} {', '.join(names[:3])}{' and more' if len(names) > 3 else ''}"
-            for verb, names in (("it lacks", lacks), ("it has besides", has))
+            for verb, names in (("it lacks", lacks), ("it also has", has))
             if names
         ]
         parts += within(module, weights)
@@ -128,8 +126,8 @@ def within(module: Any, weights: Mapping[str, Any]) -> list[str]:
     for prefix in sorted({f"{name.partition('.')[0]}." for name in names}):
         if own and {f"{prefix}{name}" for name in own} <= names:
             return [
-                f"all that it needs begins with {prefix!r}, in a module around this one: save that "
-                "part's own state_dict, or name the module around it in model.class"
+                f"all it needs begins with {prefix!r}, in a module around this one: save that "
+                "part's own state_dict, or set the outer module in model.class"
             ]
     return []
 

@@ -31,9 +31,9 @@ def refuse_training(calls: Iterator[Call], path: Path) -> None:
     for name, arguments in calls:
         if trains(arguments):
             problem = (
-                f"was exported from a model in training ({name}): what it gives a row is drawn at "
-                "random, or depends on the rows beside it. Call model.eval(), and export it anew; "
-                "what is to draw at random can be given as weights, with model.class"
+                f"was exported from a model in training mode ({name}): its results are random or "
+                "depend on other rows. Call model.eval() and export it again; if randomness is "
+                "intended, give the weights with model.class"
             )
             raise InvalidSpec.at("model.path", str(path), problem)
 

@@ -50,11 +50,11 @@ def input_names(booster: Any, columns: list[str]) -> list[str]:
     own: list[str] = booster.feature_names or []
     wanted = booster.num_features()
     if not columns and not own:
-        problem = f"must name the {wanted} input columns in their order: the model has no names"
+        problem = f"must list the {wanted} input columns in order: the model has no column names"
         raise InvalidSpec.at("model.columns", columns, problem)
     if columns and len(columns) != wanted:
         names = f": {', '.join(own)}" if own else ""
-        problem = f"names {counted(len(columns), 'column')}, and the model reads {wanted}{names}"
+        problem = f"names {counted(len(columns), 'column')}, but the model reads {wanted}{names}"
         raise InvalidSpec.at("model.columns", columns, problem)
     refuse_moved(columns, own)
     return columns or own
@@ -82,10 +82,10 @@ def with_codes(rows: pa.Table, categories: dict[str, pa.Array]) -> pa.Table:
         codes = pc.index_in(column, value_set=known)
         if codes.null_count > column.null_count:
             new = column.filter(pc.and_(codes.is_null(), column.is_valid()))[0]
-            problem = f"column {name!r} holds {new.as_py()!r}, which the model was not trained on"
+            problem = f"column {name!r} has {new.as_py()!r}, which the model was not trained on"
             if new.as_py() == "":
-                problem += ": of a CSV file an empty text is a missing value where "
-                problem += "source.null_values names ''"
+                problem += ": in a CSV file, an empty text is a missing value if "
+                problem += "source.null_values lists ''"
             raise ValueError(problem)
         rows = rows.set_column(rows.column_names.index(name), name, codes)
     return rows
@@ -101,7 +101,7 @@ def as_type(column: pa.ChunkedArray, wanted: pa.DataType, name: str) -> pa.Chunk
     try:
         return column.cast(kind).cast(wanted)
     except pa.ArrowException as error:
-        problem = f"holds {kind}, and the model was trained on categories of {wanted}; convert it"
+        problem = f"is {kind}, but the model was trained on categories of {wanted}; convert it"
         raise InvalidSpec.at("model.columns", name, problem) from error
 
 
@@ -115,8 +115,8 @@ def refuse_infinity(values: Matrix, names: list[str]) -> None:
     if infinite.any():  # by column only then: that takes a hundred times as long
         name = names[int(infinite.any(axis=0).argmax())]
         raise ValueError(
-            f"column {name!r} is infinite in this row, which XGBoost takes for no number: make it "
-            "empty, which is a missing one, or a number, in a step"
+            f"column {name!r} is infinite in this row, which XGBoost does not accept: make it "
+            "empty (missing) or a finite number in a step"
         )
 
 

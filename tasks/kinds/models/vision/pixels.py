@@ -42,8 +42,8 @@ def as_rgb(pixels: np.ndarray, column: str) -> np.ndarray:
     """
     if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3:
         found = f"an array of {pixels.dtype} of shape {pixels.shape}"
-        wanted = "uint8 of shape (height, width, 3), RGB from 0 to 255, is wanted"
-        raise ValueError(f"column {column!r} holds {found} in this row; {wanted}")
+        wanted = "it must be uint8 of shape (height, width, 3), RGB from 0 to 255"
+        raise ValueError(f"column {column!r} has {found} in this row; {wanted}")
     return pixels
 
 
@@ -54,7 +54,7 @@ def present(data: Image | None, column: str) -> Image:
         ValueError: there are none.
     """
     if data is None:
-        raise ValueError(f"column {column!r} is empty in this row; an image is wanted")
+        raise ValueError(f"column {column!r} is empty in this row; it must be an image")
     return data
 
 
@@ -68,7 +68,7 @@ def size_by_shorter_side(height: int, width: int, edge: int) -> tuple[int, int]:
     to = (longer, edge) if width <= height else (edge, longer)
     if edge * longer > MAX_PIXELS:
         given = f"the image is {width} x {height} pixels, and {to[1]} x {to[0]} once resized"
-        way_out = "cut it into pieces whose sides differ less"
+        way_out = "cut it into less elongated pieces"
         raise ValueError(f"{given}; at most {MAX_PIXELS:,} are made: {way_out}")
     return to
 

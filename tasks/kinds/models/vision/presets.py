@@ -130,7 +130,7 @@ def detector(model: Any, choice: Choice, placement: Placement) -> Function:
         InvalidSpec: it is to calculate with other numbers than float32.
     """
     if whole_numbers_of_pixels(placement).dtype != "float32":
-        problem = "must be auto or float32: torchvision's detectors work with no other"
+        problem = "must be auto or float32: torchvision's detectors support no other"
         raise InvalidSpec.at("resources.dtype", placement.dtype, problem)
     model = model.to(placement.device)
     for name, module in model.named_modules():

@@ -40,7 +40,7 @@ class Architecture:
             raise InvalidSpec.at("model.name", name, problem)
         entries = models.get_model_weights(name)
         if weights not in entries.__members__:
-            problem = f"is not there for {name}, which has {', '.join(entries.__members__)}"
+            problem = f"does not exist for {name}, which has {', '.join(entries.__members__)}"
             raise InvalidSpec.at("model.weights", weights, problem)
         return cls(name, entries[weights])
 
@@ -85,7 +85,7 @@ class Architecture:
         try:
             urllib.request.urlopen(asked, timeout=SECONDS_TO_ANSWER).close()
         except OSError as error:
-            problem = f"lies at {self.entry.url}, which is out of reach {self.way_out(error)}"
+            problem = f"is at {self.entry.url}, which cannot be reached {self.way_out(error)}"
             raise InvalidSpec.at("model.weights", self.entry.name, problem) from error
 
     def downloaded(self) -> Path:
@@ -106,14 +106,14 @@ class Architecture:
                 self.entry.url, str(file), named and named[1], progress=False
             )
         except (OSError, RuntimeError) as error:  # the latter where the hash is another
-            problem = f"did not come whole from {self.entry.url} {self.way_out(error)}"
+            problem = f"was not downloaded completely from {self.entry.url} {self.way_out(error)}"
             raise Unreachable(f"model.weights: {self.entry.name!r} {problem}") from error
         return file
 
     def way_out(self, error: Exception) -> str:
         """What to do without the server."""
         return (
-            f"({error}): put that file into {self.cached.parent} on every node, or give it as "
+            f"({error}): put that file in {self.cached.parent} on every node, or set it as "
             "model.path"
         )
 

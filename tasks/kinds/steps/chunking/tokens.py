@@ -66,7 +66,7 @@ def load_tokenizer(file: Path) -> Any:
     try:
         return Tokenizer.from_file(str(file))
     except Exception as error:  # the library raises no narrower one
-        problem = f"is no tokenizer that can be read ({error}); save or download it anew"
+        problem = f"cannot be read as a tokenizer ({error}); save or download it again"
         raise InvalidSpec.at(FIELD, str(file), problem) from error
 
 
