@@ -56,7 +56,7 @@ def test_a_browser_opens_what_lies_on_awss_s3(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_passwords_in_urls_are_shown_nowhere() -> None:
-    with pytest.raises(ValueError, match="names a user's key") as refused:
+    with pytest.raises(ValueError, match="contains a user's key") as refused:
         sink_url(sink_at("s3://user:hunter2@bucket/out"))
     assert "hunter2" not in str(refused.value)
     (url,) = source_urls(ParquetSource(path="https://user:hunter2@127.0.0.1/in.parquet"))

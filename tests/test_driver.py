@@ -191,7 +191,7 @@ def test_a_folder_that_others_can_write_to_is_refused(
         folder.symlink_to(tmp_path / "elsewhere")
     else:
         folder.chmod(0o777)
-    with pytest.raises(InvalidSpec, match=r"^TMPDIR: .*is not a folder of yours alone"):
+    with pytest.raises(InvalidSpec, match=r"^TMPDIR: .*is not a folder that only you own"):
         own_folder()
 
 

@@ -310,7 +310,7 @@ def test_a_run_goes_to_the_ray_that_it_would_join(monkeypatch: pytest.MonkeyPatc
 
 def test_a_preview_is_shown_though_a_run_could_not_join(monkeypatch: pytest.MonkeyPatch) -> None:
     def gone() -> str:
-        raise InvalidSpec("RAY_ADDRESS: is no Ray that runs here")
+        raise InvalidSpec("RAY_ADDRESS: is not a Ray that runs here")
 
     monkeypatch.setattr("tasks.clusters.own_ray.ray_at_hand", gone)
     spec = priced_spec({"kind": "local"}, {})

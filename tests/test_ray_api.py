@@ -178,7 +178,7 @@ def test_another_service_that_speaks_json_is_no_dashboard(
 ) -> None:
     """As Prefect's server does, whose version is text."""
     monkeypatch.setitem(ODD, 200, said)
-    assert "answers what no Ray dashboard would" in refusal(api_of(odd.url), "version")
+    assert "does not answer like a Ray dashboard" in refusal(api_of(odd.url), "version")
 
 
 def test_the_token_is_not_part_of_what_is_printed() -> None:

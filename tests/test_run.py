@@ -129,7 +129,7 @@ def test_no_attempt_is_made_with_other_code_than_was_planned(
     code.write_text("def predict(batch):\n    return {'y': -batch['id']}\n")
     assert run.next_attempt(planned, gap).job.attempt == 1, "it is followed"
     planned.storage.write(job.result_file, b"{}")
-    with pytest.raises(InvalidSpec, match="holds other code than when the run was planned"):
+    with pytest.raises(InvalidSpec, match="has other code than when the run was planned"):
         run.next_attempt(planned, gap)
 
 

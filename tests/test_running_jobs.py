@@ -265,7 +265,7 @@ def test_a_damaged_ledger_keeps_no_job_from_being_stopped(job: Job) -> None:
     log = Path(f"{output_of(job.spec)[1].ledger}/_delta_log/{0:020}.json")
     log.parent.mkdir(parents=True)
     log.write_text("no JSON")
-    with pytest.raises(InvalidSpec, match="is a ledger of whose log a file is damaged"):
+    with pytest.raises(InvalidSpec, match="is a ledger with a damaged log file"):
         tell_to_stop(job.spec)
     assert Path(job.stopped_file).exists()
 

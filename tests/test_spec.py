@@ -164,7 +164,7 @@ def test_a_part_without_a_line_is_left_at_its_defaults(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/a/..", "s3://bucket/a/../", "/a/../."])
 def test_an_output_has_a_name(path: str) -> None:
-    with pytest.raises(InvalidSpec, match=r"^sink\.path: .*name the folder itself"):
+    with pytest.raises(InvalidSpec, match=r"^sink\.path: .*write the folder itself"):
         parse_spec({**RAW, "sink": {"kind": "parquet", "path": path}})
     named = {**RAW, "sink": {"kind": "parquet", "path": "s3://bucket/a//./"}}
     assert parse_spec(named).sink.path == "s3://bucket/a"

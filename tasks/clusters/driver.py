@@ -102,10 +102,10 @@ def own_folder() -> Path:
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
     except OSError as error:
-        problem = f"drivers have no folder for their logs ({error}): set TMPDIR to one for them"
+        problem = f"there is no folder for drivers' logs ({error}): set TMPDIR to one"
         raise InvalidSpec(f"TMPDIR: {problem}") from error
     if found.st_uid != os.getuid() or S_ISLNK(found.st_mode) or found.st_mode & 0o022:
-        problem = "is not a folder of yours alone; remove it, or set TMPDIR to another place"
+        problem = "is not a folder that only you own; remove it, or set TMPDIR to another place"
         raise InvalidSpec.at("TMPDIR", str(folder), problem)
     return folder
 

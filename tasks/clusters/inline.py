@@ -27,7 +27,7 @@ class InlineJob:
 
     def stop(self) -> None:
         """Halt its stages, each after the call that it is in; what is recorded stays good."""
-        self.stages.halt(RunStopped("the job was stopped; run again to go on where it stopped"))
+        self.stages.halt(RunStopped("the job was stopped; run again to continue where it stopped"))
         self.thread.join(STOP_SECONDS)
 
     def log(self) -> str:

@@ -100,7 +100,7 @@ class KubeRay:
         except BatchInferenceError as error:  # the next call asks again, long before it expires
             self.refused_since = self.refused_since or now
             if now - self.refused_since >= ttl / 4:
-                said = "the life of %s cannot be prolonged, after %g s the reaper deletes it: %s"
+                said = "cannot extend the life of %s, so the reaper deletes it after %g s: %s"
                 logger.warning(said, name_of(run_id), ttl, error)
 
     def release(self, run_id: str) -> None:
@@ -135,11 +135,11 @@ class KubeRay:
             raise InvalidSpec.at(
                 "cluster.manifest",
                 theirs,
-                f"is its rayVersion, and this project needs {ours}: set that, and an image of it "
-                "for every group, or in cluster.image",
+                f"is its rayVersion, but this project needs {ours}: set that, and an image with "
+                "it for every group, or in cluster.image",
             )
         self.api.create(run_manifest(self.cluster, "check"), dry_run=True)
-        where = f"{self.cluster.namespace}, where the reaper has to run"
+        where = f"{self.cluster.namespace}, where the reaper must run"
         return f"KubeRay would make a cluster of Ray {theirs} in {where}"
 
     def awaited(self, run_id: str) -> RayJobs:
@@ -184,8 +184,8 @@ class KubeRay:
             raise InvalidSpec.at(
                 "cluster.namespace",
                 self.cluster.namespace,
-                f"has a RayCluster {name} that is none of ours: delete or rename it, or use "
-                "another namespace",
+                f"has a RayCluster {name} that this project did not make: delete or rename it, or "
+                "use another namespace",
             )
 
     def late(self, run_id: str, cause: str) -> InvalidSpec:
@@ -193,8 +193,8 @@ class KubeRay:
         return InvalidSpec.at(
             "cluster.ready_seconds",
             self.cluster.ready_seconds,
-            f"seconds were not enough for {name_of(run_id)} to take jobs: {cause}; see `kubectl -n "
-            f"{self.cluster.namespace} get events`, and mend what they tell, or wait longer",
+            f"seconds were not enough for {name_of(run_id)} to accept jobs: {cause}; see `kubectl "
+            f"-n {self.cluster.namespace} get events` and fix the cause, or wait longer",
         )
 
     def taking_jobs(self, run_id: str, found: Manifest | None) -> RayJobs:

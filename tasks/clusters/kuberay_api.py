@@ -48,9 +48,12 @@ class KubeApi:
         except config.ConfigException as error:
             if self.context is None:
                 raise InvalidSpec(
-                    f"cluster.context: none is given, and none is at hand: {error}; see KUBECONFIG"
+                    f"cluster.context: none is set, and no default was found: {error}; check "
+                    "KUBECONFIG"
                 ) from None
-            raise InvalidSpec.at("cluster.context", self.context, f"does not do: {error}") from None
+            raise InvalidSpec.at(
+                "cluster.context", self.context, f"does not work: {error}"
+            ) from None
         # We have our own ways of trying again.
         settings.retries = False
         return client.ApiClient(settings)
@@ -109,7 +112,7 @@ class KubeApi:
             raise InvalidSpec.at(
                 "cluster.namespace",
                 self.namespace,
-                f"has no RayClusters: see that it exists and KubeRay is installed ({error})",
+                f"has no RayClusters: check that it exists and KubeRay is installed ({error})",
             ) from None
 
     def annotate(self, name: str, annotations: dict[str, str]) -> None:
@@ -158,7 +161,7 @@ class KubeApi:
             )
             return base64.b64decode(found.data["auth_token"]).decode()
         except (MissingError, KeyError, TypeError):
-            raise Unreachable(f"secret {secret} with the cluster's token is not there") from None
+            raise Unreachable(f"secret {secret} with the cluster's token does not exist") from None
 
     def asked(self, ask: Callable[[], T]) -> T:
         """The answer to a request, errors as ours; none of them holds a header or a token.
@@ -176,7 +179,7 @@ class KubeApi:
             raise translated(error.status, error.body or error.reason or "") from None
         except (HTTPError, OSError) as error:
             raise Unreachable(
-                f"cluster.context: Kubernetes does not answer ({type(error).__name__}): see "
+                f"cluster.context: Kubernetes does not answer ({type(error).__name__}): check "
                 "`kubectl cluster-info`"
             ) from None
 
@@ -201,7 +204,7 @@ def translated(status: int, body: str) -> Exception:
             return InvalidSpec(f"cluster.manifest: Kubernetes refuses it: {said}")
         case 401 | 403:
             return Unreachable(
-                f"cluster.context: Kubernetes does not let us: {said}; what is needed is in "
+                f"cluster.context: Kubernetes does not allow it: {said}; the rights needed are in "
                 "deployments/cluster/rbac.yaml"
             )
     return Unreachable(f"cluster.context: Kubernetes answers with {status}: {said}")

@@ -98,7 +98,7 @@ def groups_of(cluster: KubeRayCluster) -> list[Group] | None:
         raise InvalidSpec.at(
             "cluster.manifest",
             manifest_file(cluster),
-            f"is nothing that Ray's autoscaler can read, which would add no node: {error}",
+            f"cannot be read by Ray's autoscaler, which would add no node: {error}",
         ) from error
 
 
@@ -164,8 +164,8 @@ def refuse_unnamed_gpu(gpu: str, groups: list[Group], cluster: KubeRayCluster) -
     if any(group.node.get(name) for group in groups):
         return
     problem = (
-        f"is asked for, and no group of cluster.manifest, {manifest_file(cluster)}, says that it "
-        "has such GPUs, so that Ray's autoscaler would add none: write "
+        f"is requested, but no group of cluster.manifest, {manifest_file(cluster)}, declares such "
+        "GPUs, so Ray's autoscaler would add none: write "
         f'resources: {{"{name}": "1"}} beside the groupName of the one that has them, or leave it '
         "out"
     )

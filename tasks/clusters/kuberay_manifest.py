@@ -85,10 +85,12 @@ def load_manifest(cluster: KubeRayCluster) -> Manifest:
             raise KeyError("name")
     except (KeyError, IndexError) as error:
         raise InvalidSpec.at(
-            "cluster.manifest", path, f"is no whole RayCluster: it lacks {error}"
+            "cluster.manifest", path, f"is not a complete RayCluster: it lacks {error}"
         ) from error
     except (TypeError, AttributeError) as error:
-        problem = "is no whole RayCluster: a group of its nodes has a list or text in place of "
+        problem = (
+            "is not a complete RayCluster: a group of its nodes has a list or text instead of "
+        )
         raise InvalidSpec.at("cluster.manifest", path, f"{problem}fields: {error}") from error
     refuse_no_fields(path, parts_used(manifest))
     return dict(manifest)
@@ -116,8 +118,8 @@ def refuse_no_fields(path: str, parts: dict[str, Any]) -> None:
     """
     for part, given in parts.items():
         if given is not None and not isinstance(given, dict):
-            place = f"{part} is {shown(given)}" if part else f"it holds {shown(given)}"
-            problem = f"is no RayCluster: {place}, where fields are wanted, as in name: value"
+            place = f"{part} is {shown(given)}" if part else f"it contains {shown(given)}"
+            problem = f"is not a RayCluster: {place}, but it must have fields, such as name: value"
             raise InvalidSpec.at("cluster.manifest", path, problem)
 
 
@@ -161,7 +163,10 @@ def state_of(found: Manifest) -> str:
         for each in status.get("conditions") or []
         if each["status"] != "True" and each["type"] in ("HeadPodReady", "RayClusterProvisioned")
     ]
-    return "; ".join(filter(None, [status.get("reason"), *unmet])) or "KubeRay says nothing of it"
+    return (
+        "; ".join(filter(None, [status.get("reason"), *unmet]))
+        or "KubeRay reports nothing about it"
+    )
 
 
 def token_secret(found: Manifest) -> str | None:

@@ -60,7 +60,7 @@ def check_answers(address: str) -> None:
         socket.create_connection((found[1], int(found[2])), ANSWER_SECONDS).close()
     except OSError as error:
         raise Unreachable(
-            f"cluster.address: {address!r} does not answer ({error}): start Ray there, as in `ray "
+            f"cluster.address: {address!r} does not answer ({error}): start Ray there, with `ray "
             f"start --head --port={found[2]}`, or correct the address"
         ) from error
 
@@ -85,10 +85,12 @@ def ray_at_hand() -> str | None:
         return None
     raylet = raylet_of(found[2])
     if raylet is None:
-        problem = "is no Ray that runs here: start it, or unset the variable"
+        problem = "is not a Ray that runs here: start it, or unset the variable"
         raise InvalidSpec.at(VARIABLE, given, problem)
     if raylet.uids().real != os.getuid():
-        problem = f"is {raylet.username()}'s: unset the variable, or name it in cluster.address"
+        problem = (
+            f"belongs to {raylet.username()}: unset the variable, or set it in cluster.address"
+        )
         raise InvalidSpec.at(VARIABLE, given, problem)
     if own_installation() not in Path(raylet.exe()).parents:
         problem = f"runs {raylet.exe()}, another installation: unset the variable"

@@ -97,7 +97,7 @@ class RayApi:
                 value.encode("latin-1")
             except ValueError:
                 problem = "is a header whose value (for Authorization, the token) cannot be sent: "
-                problem += "it has a line's end, or a letter that none may have"
+                problem += "it has a line break, or a character that headers cannot have"
                 raise InvalidSpec.at("cluster.block", name, problem) from None
 
     def own_certificate(self) -> str | tuple[str, str] | None:
@@ -158,8 +158,8 @@ class RayApi:
             return str(self.asked(lambda: send(folder, **options)))
         except TooLargeError:
             problem = (
-                "does not take this project's own code, of some 2 MiB: have the proxy before it "
-                "take bodies of 100 MiB, as Ray does"
+                "does not accept this project's code, about 2 MiB: let the proxy in front of it "
+                "accept bodies of 100 MiB, as Ray does"
             )
             raise InvalidSpec.at("cluster.address", self.shown, problem) from None
         except OSError as error:  # of this machine's disks, as one that is full
@@ -192,10 +192,10 @@ class RayApi:
             return
         except TooLargeError:
             problem = (
-                f"is more than {self.shown} takes: Ray takes 100 MiB packed, a proxy before it "
-                "perhaps less. Keep out what is no code, by a file .rayignore in it (as a "
-                ".gitignore), or name a folder of code alone; data and weights belong where all "
-                "nodes can read them"
+                f"is larger than {self.shown} accepts: Ray accepts 100 MiB packed, a proxy in "
+                "front of it perhaps less. Exclude what is not code with a .rayignore file in it "
+                "(like a .gitignore), or use a folder with only code; put data and weights where "
+                "all nodes can read them"
             )
             raise InvalidSpec.at("environment.working_dir", folder, problem) from None
         except (ValueError, PermissionError) as error:

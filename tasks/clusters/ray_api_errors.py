@@ -41,21 +41,21 @@ def answered(ask: Callable[[], T], address: str) -> T:
         return ask()
     except AuthenticationError:
         raise Unreachable(
-            f"cluster.address: {address} does not let us in: give the token in a "
-            "RayCluster block, or set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
+            f"cluster.address: {address} refuses access: give the token in a RayCluster block, or "
+            "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
         ) from None
     except JSONDecodeError:
         raise no_dashboard(address) from None
     except (RequestException, ConnectionError) as error:
         if (distrust := certificate_problem(error)) is not None:
             raise Unreachable(
-                f"cluster.address: {address} and we do not trust each other ({distrust}): "
-                "give ca_file, or the client_certificate_file that it asks for, in a "
-                "RayCluster block"
+                f"cluster.address: {address} and this client do not trust each other "
+                f"({distrust}): give ca_file, or the client_certificate_file that it asks for, in "
+                "a RayCluster block"
             ) from None
         raise Unreachable(
-            f"cluster.address: {address} does not answer ({type(error).__name__}): see "
-            "that the cluster runs, that its dashboard listens there, and the network between"
+            f"cluster.address: {address} does not answer ({type(error).__name__}): check that the "
+            "cluster runs, that its dashboard listens there, and the network"
         ) from None
     except RuntimeError as error:
         raise translated(address, str(hide_credentials(str(error)))) from None
@@ -64,8 +64,8 @@ def answered(ask: Callable[[], T], address: str) -> T:
 def no_dashboard(address: str) -> Unreachable:
     """What to raise where something else answers."""
     return Unreachable(
-        f"cluster.address: {address} answers what no Ray dashboard would: give the "
-        "dashboard's own URL, and the headers that a proxy before it asks for"
+        f"cluster.address: {address} does not answer like a Ray dashboard: give the dashboard's "
+        "own URL, and the headers that a proxy in front of it asks for"
     )
 
 

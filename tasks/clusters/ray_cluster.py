@@ -84,7 +84,7 @@ def load_ray_cluster(name: str) -> RayCluster:
         raise InvalidSpec.at(
             "cluster.block",
             name,
-            "is no block of type RayCluster: make one in Prefect's UI, or in Python with "
+            "is not a block of type RayCluster: create one in Prefect's UI, or in Python with "
             f"RayCluster(address=...).save({name!r})",
         ) from error
     except RuntimeError as error:
@@ -93,12 +93,12 @@ def load_ray_cluster(name: str) -> RayCluster:
         # Whoever saves a block in Prefect's UI is not told.
         wrong = error.__cause__.errors(include_input=False, include_url=False)
         problem = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in wrong)
-        raise InvalidSpec.at("cluster.block", name, f"is to be mended: {problem}") from None
+        raise InvalidSpec.at("cluster.block", name, f"must be corrected: {problem}") from None
     except httpx.HTTPError as error:
         raise Unreachable(
-            f"cluster.block: Prefect's server, which keeps {name!r}, does not answer or does not "
-            f"let us in ({type(error).__name__}): see that it runs, and that PREFECT_API_URL and "
-            "PREFECT_API_AUTH_STRING are its own"
+            f"cluster.block: Prefect's server, which keeps {name!r}, does not answer or refuses "
+            f"access ({type(error).__name__}): check that it runs, and that PREFECT_API_URL and "
+            "PREFECT_API_AUTH_STRING are correct"
         ) from error
     assert isinstance(found, RayCluster)
     return found

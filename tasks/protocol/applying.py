@@ -63,9 +63,9 @@ def bring_up_to_date(storage: Storage, ledger: Ledger, output: OutputFolder) -> 
             # A later entry may have removed the file while we were moving it.
             if ledger.look().version == seen.version:
                 problem = (
-                    f"lacks what its ledger says is published: {error}. Put that file back from a "
+                    f"lacks what its ledger lists as published: {error}. Restore that file from a "
                     f"copy; or delete {output.path} and {output.state} together and run again, "
-                    "which predicts all that lies at the source anew"
+                    "which predicts everything at the source again"
                 )
                 raise InvalidSpec.at("sink.path", output.path, problem) from error
             continue
@@ -92,8 +92,8 @@ def refuse_other_kind(table: Table | None, ledger: Snapshot, path: str) -> None:
         if version >= ledger.base and was != kind:
             there = f"the {was} table" if was else "files"
             problem = (
-                f"has been published as {there} until now, and its readers would find rows of both "
-                "there: put sink.kind back, or use another path"
+                f"has been published as {there} until now, and its readers would find rows of "
+                "both there: set sink.kind back, or use another path"
             )
             raise InvalidSpec.at("sink.path", path, problem)
 
@@ -107,9 +107,9 @@ def applied_version(storage: Storage, output: OutputFolder, ledger_id: str) -> i
         InvalidSpec: what was noted is damaged; says what to do.
     """
     # Nothing but this note may say whether a table that others have written anew had a version.
-    way_out = "Put it back from a copy"
+    way_out = "Restore it from a copy"
     if output.table is None:
-        way_out += "; or delete it and run again, which puts what is published in its place anew"
+        way_out += "; or delete it and run again, which puts the published rows in place again"
     try:
         version, whose = read_back(storage, output.applied, noted_in, way_out)
     except FileNotFoundError:
@@ -162,9 +162,9 @@ def refuse_gone(storage: Storage, output: OutputFolder, change: TableChange) -> 
     gone = [path for path in added if storage.stat(path) is None]
     if gone:
         problem = (
-            f"lacks {counted(len(added), 'file')} of this output in its table, as one of a backup "
-            f"does, and {len(gone)} of them lie in its folder no more, {gone[0]} the first: put "
-            "them back from a copy, or delete all of the table's rows and run again with "
+            f"lacks {counted(len(added), 'file')} of this output in its table, as after restoring "
+            f"a backup, and {len(gone)} of them are no longer in its folder, the first {gone[0]}: "
+            "restore them from a copy, or delete all of the table's rows and run again with "
             "--replace-output"
         )
         raise InvalidSpec.at("sink.path", output.path, problem)

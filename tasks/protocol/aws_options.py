@@ -17,13 +17,13 @@ def aws_options(storage_options: dict[str, Any]) -> dict[str, str]:
             vouches for the store.
     """
     if "profile" in storage_options:
-        problem = "is not known to what reads and writes tables: name it in the environment, by "
+        problem = "is not used for reading and writing tables: set it in the environment, as "
         problem += "AWS_PROFILE, here and on the cluster's nodes"
         raise InvalidSpec.at("storage_options.profile", storage_options["profile"], problem)
     client = storage_options.get("client_kwargs") or {}
     checked = client.get("verify")
     if isinstance(checked, str) and "SSL_CERT_FILE" not in os.environ:
-        problem = "is not known to what reads and writes tables: name it in the environment, by "
+        problem = "is not used for reading and writing tables: set it in the environment, as "
         problem += "SSL_CERT_FILE, here and on the cluster's nodes"
         raise InvalidSpec.at("storage_options.client_kwargs.verify", checked, problem)
     # What a bucket may ask of whatever is put into it.

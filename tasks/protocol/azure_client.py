@@ -61,6 +61,6 @@ def refuse_other_account(filesystem: Any) -> None:
     named = filesystem.storage_options.get("account_name")
     if named and filesystem.connection_string and filesystem.service_client.account_name != named:
         raise ValueError(
-            f"storage_options.account_name is {named!r}, and AZURE_STORAGE_CONNECTION_STRING names "
+            f"storage_options.account_name is {named!r}, but AZURE_STORAGE_CONNECTION_STRING has "
             f"{filesystem.service_client.account_name!r}: leave one of them out"
         )

@@ -42,8 +42,8 @@ def refuse_two_keys() -> None:
     names = [name for kind in KINDS if os.environ.get(name := f"AZURE_STORAGE_{kind}")]
     if len(names) > 1:
         raise InvalidSpec(
-            f"{names[0]} and {names[1]} are both in the environment, and rows would be written by "
-            "one of them and their ledger by the other: unset one"
+            f"{names[0]} and {names[1]} are both in the environment, and rows would be written "
+            "with one and their ledger with the other: unset one"
         )
 
 

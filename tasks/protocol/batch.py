@@ -170,8 +170,8 @@ def in_one_table(tables: list[pa.Table]) -> pa.Table:
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         wrong = "; ".join(different_types(tables))
         raise SchemaMismatch(
-            f"batches that are written together do not fit each other: {wrong}: {error}: make "
-            "every batch return the same types"
+            f"batches written together have different types: {wrong}: {error}: make every batch "
+            "return the same types"
         ) from error
 
 

@@ -122,7 +122,7 @@ class Folders:
             named |= {f"{run.staging}/{file.name}" for file in record.staged}
         for path, lying in staged.items():
             if path not in named and not is_half_written(path):
-                yield self.orphan(path, lying, f"no record of run {run.run_id} names it")
+                yield self.orphan(path, lying, f"no record of run {run.run_id} lists it")
 
     def unpublished(self, run: RunFolder) -> Iterator[Orphan]:
         """Staged files of a published run that the ledger does not name."""

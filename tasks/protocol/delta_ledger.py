@@ -35,8 +35,8 @@ DAMAGED_LOG = re.compile(r"Json error|Parquet error|Arrow error")
 OF_STORE = re.compile(r"External: |Generic \w+ error|error sending request|privileges")
 """And of a checkpoint that its store did not give, in the same words."""
 FROM_A_COPY = (
-    "Put it back from a copy, or from the versions that the store keeps; or publish to another "
-    "path, which predicts all that lies at the source anew"
+    "Restore it from a copy, or from the versions that the store keeps; or publish to another "
+    "path, which predicts everything at the source again"
 )
 UNKNOWN_STORE = re.compile(r"Unknown scheme|ConfigInvalid|Unsupported \(permanent\)")
 
@@ -66,13 +66,13 @@ class DeltaLedger:
             table = DeltaTable(self.url, storage_options=self.options)
         except (DeltaError, OSError) as error:
             if unknown := UNKNOWN_STORE.search(str(error)):  # nor could it be written there
-                problem = f"lies where deltalake can keep no ledger ({unknown[0]}): name a folder "
+                problem = f"is where deltalake cannot keep a ledger ({unknown[0]}): use a folder "
                 problem += "on a disk, or in an object store such as S3"
                 raise InvalidSpec.at("sink.path", self.url, problem) from error
             if isinstance(error, TableNotFoundError):
                 return Snapshot(0, LINE_SCHEMA.empty_table())
             if LACKS_OF_LOG.search(str(error)):
-                raise self.lacking("its log, _delta_log, is not whole") from error
+                raise self.lacking("its log, _delta_log, is incomplete") from error
             if DAMAGED_LOG.search(str(error)):
                 if not self.is_local and OF_STORE.search(str(error)):
                     raise OSError(plain(error)) from error
@@ -86,7 +86,7 @@ class DeltaLedger:
             except FileNotFoundError as error:
                 raise self.lacking(plain(error)) from error
             if version and not seen.entries:
-                raise self.lacking("none of its versions says what it has published")
+                raise self.lacking("none of its versions lists what it has published")
             KEPT.clear()
             if seen.lines.nbytes <= KEPT_BYTES:
                 KEPT[self.url, ledger_id, version] = seen
@@ -147,9 +147,9 @@ class DeltaLedger:
         if lost:
             applied = lost.parents[2] / "applied"
             problem = (
-                f"is a ledger whose newest entry is empty, as after a power cut: {lost}. Put that "
-                f"file back from a copy; or delete it and {applied} and run again, which publishes "
-                "anew what that run has recorded; or, where that fails, as where the output is a "
+                f"is a ledger whose newest entry is empty, as after a power cut: {lost}. Restore "
+                f"that file from a copy; or delete it and {applied} and run again, which "
+                "publishes again what that run has recorded; if that fails, as it can for a "
                 "table, publish to another path"
             )
             raise InvalidSpec.at("sink.path", self.url, problem)
@@ -161,10 +161,10 @@ class DeltaLedger:
             what: shows that.
         """
         problem = (
-            f"is a ledger of which files are gone, as where a rule of its store's removes what is "
-            f"old: {what}. Put them back from a copy, or from the versions that the store keeps, "
-            "and let no such rule reach them; or publish to another path, which predicts all that "
-            "lies at the source anew"
+            "is a ledger with missing files, perhaps removed by a lifecycle rule of the store: "
+            f"{what}. Restore them from a copy, or from the versions that the store keeps, and "
+            "exclude them from such rules; or publish to another path, which predicts everything "
+            "at the source again"
         )
         return InvalidSpec.at("sink.path", self.url, problem)
 
@@ -176,7 +176,7 @@ class DeltaLedger:
         """
         entry = damaged_entry(self.url) if self.is_local else None
         what = f", {entry}" if entry else f" ({plain(error)})"
-        problem = f"is a ledger of whose log a file is damaged{what}. {FROM_A_COPY}"
+        problem = f"is a ledger with a damaged log file{what}. {FROM_A_COPY}"
         return InvalidSpec.at("sink.path", self.url, problem)
 
     def beside(self, ending: str) -> "DeltaLedger":

@@ -56,7 +56,7 @@ def delta_url(url: str) -> str:
     """
     wrong = re.search(f"{ESCAPE}|{NO_KEY if '://' in url else NO_PATH}", url)
     if wrong:
-        problem = f"has {wrong[0]!r} in it, with which the ledger cannot be kept"
+        problem = f"has {wrong[0]!r} in it, which the ledger does not support"
         raise InvalidSpec.at("sink.path", url, f"{problem}: rename the folder")
     return quoted(url)
 

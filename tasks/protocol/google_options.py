@@ -25,7 +25,7 @@ def google_options(filesystem: Any) -> dict[str, str]:
     """
     known = [name for name in OF_ITS_OWN if os.environ.get(name)]
     if known:
-        problem = "is known to what keeps ledgers and tables alone: name that file by "
+        problem = "is only used for ledgers and tables: give that file in "
         problem += "GOOGLE_APPLICATION_CREDENTIALS"
         raise InvalidSpec.at(known[0], "***", problem)
     token = filesystem.credentials.token
@@ -37,8 +37,10 @@ def google_options(filesystem: Any) -> dict[str, str]:
     elif isinstance(token, str) and os.path.exists(token):
         given["google_application_credentials"] = token
     elif token is not None and token not in BY_THEMSELVES:
-        problem = "cannot keep a ledger: name a file of credentials, or leave it out and name that "
-        problem += "file in the environment, by GOOGLE_APPLICATION_CREDENTIALS"
+        problem = (
+            "cannot be used for a ledger: give a credentials file, or leave it out and set that "
+        )
+        problem += "file in the environment, as GOOGLE_APPLICATION_CREDENTIALS"
         raise InvalidSpec(f"storage_options.token: it {problem}")
     endpoint = filesystem._location
     if not endpoint.endswith(".googleapis.com"):

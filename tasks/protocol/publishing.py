@@ -62,13 +62,13 @@ def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Public
             last = error  # somebody's newer entry may have moved or removed the file
             if ledger.look().version == seen.version:
                 problem = (
-                    f"lacks a file whose rows are to be replaced: {error}. Put it back from a "
+                    f"lacks a file whose rows are to be replaced: {error}. Restore it from a "
                     f"copy, or {ANEW}"
                 )
                 raise InvalidSpec.at("sink.path", output.path, problem) from error
     raise StaleLedger(
-        f"{output.ledger} did not take the entry in {COMMIT_ATTEMPTS} attempts, the last time "
-        f"since: {last}"
+        f"{output.ledger} did not accept the entry in {COMMIT_ATTEMPTS} attempts; the last error: "
+        f"{last}"
     )
 
 
@@ -86,7 +86,7 @@ def refuse_gap(what: Publication) -> None:
         first = what.plan.shards["path"][int(gap.shards[0])].as_py()
         raise RowsMissing(
             f"the records do not cover {counted(len(gap.shards), 'shard')}, the first of {first}: "
-            "nothing is published; run again to go on with what is missing"
+            "nothing is published; run again to predict what is missing"
         )
 
 
@@ -165,8 +165,8 @@ def refuse_other_types(output: OutputFolder, seen: Snapshot, what: Publication) 
     is_other = any(own.field(name).type != theirs.field(name).type for name in both)
     if is_other or (output.table is None and own.names != theirs.names):
         raise RowsMissing(
-            "another run has published rows of other types since this one began: run again, which "
-            "makes its rows anew in those types"
+            "another run has published rows of other types since this one began: run again to "
+            "make its rows in those types"
         )
 
 

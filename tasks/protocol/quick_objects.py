@@ -118,7 +118,7 @@ class QuickObjects:
                 is_news = trust.failed()
             if is_news:
                 said = str(error).partition("\n")[0]
-                logger.warning("objects are %s in a slower way for a while: %s", done, said)
+                logger.warning("objects are %s more slowly for a while: %s", done, said)
             return None
         trust.worked()
         return found
@@ -228,7 +228,7 @@ def keys_of(session: Any) -> "S3Credential":
     """
     found = session.get_credentials()
     if found is None:
-        raise PermissionError("no credentials are found")
+        raise PermissionError("no credentials found")
     keys = found.get_frozen_credentials()
     return {
         "access_key_id": keys.access_key,

@@ -19,11 +19,13 @@ NOT_AS_WRITTEN = (
     pa.ArrowException,
 )
 """What decoders raise of content that is not ours."""
-OF_PUBLISHED = "Put it back from a copy, or run with --replace-output, which predicts all anew"
+OF_PUBLISHED = (
+    "Restore it from a copy, or run with --replace-output, which predicts everything again"
+)
 """What to do where a file of a published run is damaged, which tells of its rows."""
 PLAN_ANEW = (
-    "Put it back from a copy; or delete it and run again, which plans anew: what is recorded "
-    "counts where inputs and spec are what they were"
+    "Restore it from a copy; or delete it and run again, which plans again and keeps what is "
+    "recorded if inputs and spec are unchanged"
 )
 """What to do where the plan of a run that is not published is damaged."""
 
@@ -56,7 +58,7 @@ def damaged(path: str, content: bytes, error: Exception, way_out: str) -> Invali
     """Says that a file is not as it was written, and what to do."""
     said = f"it has no {error}" if isinstance(error, KeyError) else plain(error)
     said = said if content else "it is empty"
-    problem = f"is not as it was written ({said}): it is damaged, or somebody has changed it. "
+    problem = f"is not as it was written ({said}): it is damaged or was changed. "
     return InvalidSpec.at("sink.path", path, problem + way_out)
 
 
@@ -68,7 +70,7 @@ def json_object(content: bytes) -> dict[str, Any]:
     """
     found = json.loads(content)
     if not isinstance(found, dict):
-        raise ValueError(f"a JSON object was there, not {type(found).__name__}")
+        raise ValueError(f"it should be a JSON object, not {type(found).__name__}")
     return found
 
 
@@ -82,5 +84,5 @@ def read_note(storage: Storage, path: str) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except ValueError as error:
-        logger.warning("%s is damaged, and passed over: %s", path, error)
+        logger.warning("%s is damaged and skipped: %s", path, error)
         return None

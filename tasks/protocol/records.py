@@ -29,8 +29,8 @@ AT_ONCE_FROM = 2
 """Records: each takes a store's answer, and a run asks for all of its own some five times."""
 READ_AHEAD = 1024
 RECORD_ANEW = (
-    "Put it back from a copy; or, of a run that is not published, delete it and run again, which "
-    "predicts anew the rows that it is of"
+    "Restore it from a copy; or, if its run is not published, delete it and run again, which "
+    "predicts its rows again"
 )
 """What to do where a record is damaged."""
 

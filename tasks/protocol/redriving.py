@@ -69,9 +69,9 @@ def refuse_settled(seen: Snapshot, done: RowsByRun) -> None:
         gone = ids[~np.isin(ids, aside.get(run_id, ()))]
         if len(gone):
             raise OutputHeld(
-                f"another redrive, or a run that predicted their input again, has settled "
-                f"{counted(len(gone), 'row')} that run {run_id} had set aside, since this run was "
-                "planned; run it again to do what is left"
+                "another redrive, or a run that predicted their input again, has settled "
+                f"{counted(len(gone), 'row')} that run {run_id} had set aside, after this run was "
+                "planned; run again to do the rest"
             )
 
 

@@ -29,8 +29,8 @@ AmendRows = Callable[[bytes, Ids], bytes]
 
 
 ANEW = (
-    "run with --replace-output --restart, which gives up what this run has predicted, and predicts "
-    "every input again"
+    "run with --replace-output --restart, which discards what this run has predicted and "
+    "predicts every input again"
 )
 """The way out of a run that cannot be published beside what is."""
 
@@ -102,7 +102,7 @@ def only_kept(
     if not keep.any():
         return StagedFile("", IdRuns(), 0)
     content = read_published(storage, output, file)
-    way_out = f"Put it back from a copy, or {ANEW}"
+    way_out = f"Restore it from a copy, or {ANEW}"
     data = decoded(file.target(output), content, lambda each: drop(each, keep), way_out)
     return stage_kept(storage, run, data, file.ids, keep, file.path)
 
@@ -144,11 +144,11 @@ def changed(path: str, size: int | None, file: LedgerFile, way_out: str = ANEW) 
     """
     what = "is gone"
     if size is not None:
-        has = f"has {counted(size, 'byte')} and was published with {file.size:,}"
+        has = f"has {counted(size, 'byte')} but was published with {file.size:,}"
         if size == file.size:
-            has = "has other content than it was published with"
-        what = f"{has}: others have rewritten it, and which of its rows is which cannot be told"
-    return InvalidSpec.at("sink.path", path, f"{what}. Put it back from a copy, or {way_out}")
+            has = "does not have the content it was published with"
+        what = f"{has}: it was rewritten by something else, so its rows cannot be identified"
+    return InvalidSpec.at("sink.path", path, f"{what}. Restore it from a copy, or {way_out}")
 
 
 def stage_kept(

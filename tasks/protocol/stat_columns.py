@@ -47,7 +47,7 @@ class Stats(Sequence[Stat]):
         if isinstance(at, int):
             return Stat(**self.table.slice(range(len(self))[at], 1).to_pylist()[0])
         start, stop, step = at.indices(len(self))
-        assert step == 1, "every one of a range is taken"
+        assert step == 1, "every item of a range is taken"
         return Stats(self.table.slice(start, max(0, stop - start)))
 
     def __iter__(self) -> Iterator[Stat]:

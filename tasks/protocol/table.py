@@ -23,13 +23,13 @@ LONGEST_WAIT_SECONDS = 2.0
 VERSIONS_LOOKED_BACK = 100
 """How far a table's history is gone through for a version to go back to."""
 MOVED = (
-    "somebody has compacted, updated or deleted rows, or filled a column that they added to a "
-    "Lance dataset (to drop it is enough). To replace rows of a changed input, or of a key that "
-    "comes again, would now double them or lose what others have filled in"
+    "somebody has compacted, updated or deleted rows, or filled a column added to a Lance "
+    "dataset (dropping it is enough). Replacing rows of a changed input or a repeated key would "
+    "now duplicate them or lose what others filled in"
 )
 UNMARKED = (
-    "somebody has written it anew or brought it back, and what said which runs are in it is gone. "
-    "To publish the rows of these files again may double them, and not to may lose them"
+    "somebody has rewritten or restored it, and the list of the runs in it is gone. Publishing "
+    "the rows of these files again may duplicate them, and not publishing may lose them"
 )
 """What speaks against a change to a table that has lost files of ours."""
 
@@ -125,8 +125,8 @@ def commit_to_table(
             last = error  # looking again tells a lost reply from a lost race
             time.sleep(seconds)
     raise StaleTable(
-        f"the table {table.place} did not take version {ledger.version} of its ledger in "
-        f"{COMMIT_ATTEMPTS} attempts, the last time since {last}"
+        f"the table {table.place} did not accept version {ledger.version} of its ledger in "
+        f"{COMMIT_ATTEMPTS} attempts; the last error: {last}"
     )
 
 
@@ -216,7 +216,7 @@ def refuse_moved(table: Table | None, ledger: Snapshot) -> None:
         return
     found = table.look(ledger.id)
     if found.append_only and ledger.files:
-        problem = "is an append-only table, and rows of it are to be replaced: let it take removals"
+        problem = "is an append-only table, but some of its rows must be replaced: allow removals"
         raise InvalidSpec.at("sink.path", table.place, problem)
     refuse_rewritten(table, found, ledger)
     # Of a table that was brought back to an older version, that one's files are to be taken out.
@@ -252,8 +252,8 @@ def refuse_rewritten(
     gone = sorted(ledger.files.keys() - found.files)
     if gone and found.files - ledger.files.keys():
         problem = (
-            f"is a table that has lost {counted(len(gone), 'file')} of this output, {gone[0]} the "
-            f"first, and has others: {so_what}. {ways_out(table, ledger.files.keys())}"
+            f"is a table that has lost {counted(len(gone), 'file')} of this output, the first "
+            f"{gone[0]}, and has others: {so_what}. {ways_out(table, ledger.files.keys())}"
         )
         raise InvalidSpec.at("sink.path", table.place, problem)
 
@@ -263,5 +263,5 @@ def ways_out(table: Table, files: Set[str]) -> str:
     anew = "delete all of the table's rows and run again with --replace-output"
     call = table.way_back(files)
     if call is None:
-        return f"No version with all of them is left to go back to: {anew}"
-    return f"Go back with {call}, which undoes all that others have done since; or {anew}"
+        return f"No version with all of them remains: {anew}"
+    return f"Restore it with {call}, which undoes all later changes by others; or {anew}"

@@ -22,36 +22,35 @@ def refuse_misread(url: str) -> None:
     """
     scheme, is_url, _ = url.partition("://")
     if is_url and scheme.isalnum() and scheme != scheme.lower():
-        raise ValueError(f"a URL begins in small letters: write {scheme.lower()}://")
+        raise ValueError(f"a URL scheme is lower case: write {scheme.lower()}://")
     if ANONYMOUS.match(url):
         plain = ANONYMOUS.sub(r"\1", url)
         raise ValueError(f"without credentials it is {plain}, storage_options: {{anon: true}}")
     if KEYED.match(url):
         raise ValueError(
-            "names a user's key, as no path may: S3 takes it from the environment or AWS's files"
+            "contains a user's key, which a path may not: S3 keys come from the environment or "
+            "AWS's files"
         )
     if GOOGLES_OTHER.match(url):  # which deltalake does not know
         raise ValueError(f"write {GOOGLES_OTHER.sub('gs://', url)}")
     if RELATIVE.match(url):  # to the folder of whichever process opens it
-        raise ValueError("a URL of this machine's files has the whole path, as in file:///data/x")
+        raise ValueError("a file URL needs an absolute path, such as file:///data/x")
     if found := NO_BUCKET.match(url):
-        raise ValueError(f"names no bucket, as {found[1]}://bucket/folder does")
+        raise ValueError(f"has no bucket: write {found[1]}://bucket/folder")
     if found := ACCOUNT.match(url):  # the ledger is opened by another client, from the rest alone
         plain = f"{found[1]}{url[found.end() :]}"
         raise ValueError(
-            f"names an account: write {plain}, storage_options: {{account_name: {found[2]}}}"
+            f"contains an account: write {plain}, storage_options: {{account_name: {found[2]}}}"
         )
     if VERSION.match(url):  # s3fs looks at that version, and lists and reads the newest
         raise ValueError(
-            "names a version of an object, and the newest would be read: copy that one to a key of "
-            "its own"
+            "names a version of an object, but the newest would be read: copy that version to "
+            "its own key"
         )
     if NUMBERED.match(url):
-        raise ValueError(
-            "ends as the number of a version does, for which gcsfs takes it: rename it"
-        )
+        raise ValueError("ends in a number that gcsfs reads as a version: rename it")
     if "\0" in url:
-        raise ValueError("no path has a NUL in it")
+        raise ValueError("a path cannot contain a NUL character")
 
 
 def is_web(url: str) -> bool:
@@ -72,15 +71,15 @@ def as_folder(url: str) -> str:
     """
     if is_web(url):
         raise ValueError(
-            "a web server takes no files: name a folder on a disk or in an object store"
+            "a web server does not accept files: use a folder on a disk or in an object store"
         )
     if ROOT.match(url):
-        raise ValueError("is the root of this machine's files: name a folder in it")
+        raise ValueError("is the root of this machine's files: use a folder in it")
     if SCHEME_ALONE.match(url):
         return url  # for opening it to tell what is missing
     folder = re.sub(r"(/\.?)+$", "", url) or url
     if folder.rpartition("/")[2] == "..":
-        raise ValueError("ends in .., and what lies beside it has no name: name the folder itself")
+        raise ValueError("ends in .., so a path beside it cannot be named: write the folder itself")
     refuse_unresolved(folder)
     return folder
 
@@ -94,6 +93,6 @@ def refuse_unresolved(url: str) -> None:
     scheme, is_url, path = url.partition("://")
     parts = path.split("/")[1:] if is_url and scheme not in ("file", "local") else []
     if wrong := next((part for part in parts if part in (".", "..")), None):
-        raise ValueError(f"has the part {wrong} in it: write the path that is meant, without")
+        raise ValueError(f"has the part {wrong} in it: write the path without it")
     if "" in parts:
         raise ValueError("has two slashes in a row: write one")

@@ -96,7 +96,7 @@ def lines_of(planned: PlannedRun, file: LedgerFile) -> Lines:
         return found
 
     content = read_published(planned.storage, planned.output, file)
-    return decoded(file.target(planned.output), content, lines, "Put it back from a copy")
+    return decoded(file.target(planned.output), content, lines, "Restore it from a copy")
 
 
 def ids_in_redrive(planned: PlannedRun) -> dict[str, dict[int, int]]:

@@ -28,8 +28,8 @@ CHANGED = (
     "does, or it is damaged, and its rows cannot be used"
 )
 STAGED_ANEW = (
-    "Put it back from a copy; or, where its run is not published yet, delete it and run again, "
-    "which predicts its rows anew"
+    "Restore it from a copy; or, if its run is not published, delete it and run again, which "
+    "predicts its rows again"
 )
 
 

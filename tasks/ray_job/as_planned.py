@@ -28,8 +28,8 @@ def refuse_other_code(spec: BatchInferenceSpec, planned: str) -> None:
     """
     if code_digests(spec) != planned:
         problem = (
-            "holds other code than when the run was planned, and predictions of two are never "
-            "mixed: put the former back to go on with the run, or give it up with --restart"
+            "has other code than when the run was planned, and predictions of two versions are "
+            "never mixed: restore the old code to continue the run, or give it up with --restart"
         )
         raise InvalidSpec.at("environment.working_dir", spec.environment.working_dir, problem)
 
@@ -76,8 +76,8 @@ def refuse_other_weights(job: Job) -> None:
     model = job.spec.model
     if model.has_changed(job.pins["fingerprints"]["model"]):
         problem = (
-            "holds another model than when the run was planned, and predictions of two are never "
-            "mixed: put the former back to go on with the run, or give it up with --restart"
+            "is another model than when the run was planned, and predictions of two models are "
+            "never mixed: restore the old model to continue the run, or give it up with --restart"
         )
         field = model.weights_field
         raise InvalidSpec.at(f"model.{field}", getattr(model, field), problem)

@@ -24,7 +24,7 @@ DAYS_REMEMBERED = 7
 """After which a run tries whole batches again: somebody else may have had the memory."""
 NOTED = {"device", "halvings", "run_id", "at"}
 """What a note says."""
-OTHER_GPU = "a GPU that is not PyTorch's"
+OTHER_GPU = "a GPU not used by PyTorch"
 """Ray counts what a node is said to have; the model may use it by other means."""
 
 

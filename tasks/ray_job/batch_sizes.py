@@ -84,7 +84,7 @@ def likely_rows_left(job: Job) -> int | None:
         rows = rows_left(job, lines)
         return rows and round(rows * job.todo_bytes / pc.sum(lines["size"]).as_py())
     except Exception as error:
-        print(f"rows are not reckoned beforehand: {type(error).__name__}", flush=True)
+        print(f"cannot estimate the number of rows: {type(error).__name__}", flush=True)
         return None
 
 

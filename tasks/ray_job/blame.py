@@ -123,7 +123,7 @@ def concatenated(tables: list[pa.Table]) -> pa.Table:
         at, name = odd_one(tables)
         before = concatenated([each.select([name]) for each in having(name, tables[:at])])
         raise UserCodeBroke(
-            f"the column {name!r} came back as {before.schema.field(name).type} and then as "
+            f"it returned the column {name!r} as {before.schema.field(name).type} and then as "
             f"{tables[at].schema.field(name).type}: return one type for all rows ({error})"
         ) from error
 
@@ -196,7 +196,7 @@ def keeping_rows(function: Function, rows: pa.Table) -> pa.Table:
     if ROW not in returned.column_names:
         if len(returned) != len(rows):
             raise UserCodeBroke(
-                f"{counted(len(rows), 'row')} given and {len(returned):,} returned: return as "
+                f"{counted(len(rows), 'row')} given but {len(returned):,} returned: return as "
                 "many in the same order, or set with_row_ids and return __row to filter or "
                 "multiply rows"
             )
@@ -207,7 +207,9 @@ def keeping_rows(function: Function, rows: pa.Table) -> pa.Table:
     there = distinct(ids)
     unknown = there[~are_in(np.sort(given, kind="stable"), there)]
     if len(unknown):
-        raise UserCodeBroke(f"__row came back with ids that were not given: {unknown[:3].tolist()}")
+        raise UserCodeBroke(
+            f"it returned __row with ids that it did not get: {unknown[:3].tolist()}"
+        )
     return grouped(returned.set_column(returned.column_names.index(ROW), ROW, pa.array(ids)))
 
 

@@ -15,10 +15,12 @@ from tasks.ray_job.new_columns import with_all
 from tasks.ray_job.untyped import is_untyped, typed
 from tasks.spec import BatchInferenceSpec
 
-MISFIT = "a batch does not fit sink.types, the schema of the first one, or of what is published"
+MISFIT = (
+    "a batch does not fit sink.types, the schema of the first batch, or that of the published rows"
+)
 WAYS_OUT = (
-    "give the column one type in all runs, by sink.types, a step or, of CSV, JSON Lines and "
-    "Parquet, source.types, and publish anew what has another with --replace-output"
+    "give the column one type in all runs with sink.types, a step or, for CSV, JSON Lines and "
+    "Parquet, source.types, and publish rows of another type again with --replace-output"
 )
 
 
@@ -35,13 +37,13 @@ def cast(job: Job, rows: pa.Table, schema: pa.Schema) -> pa.Table:
     if set(rows.column_names) != set(schema.names):
         more = sorted(set(rows.column_names) - set(schema.names))
         fewer = sorted(set(schema.names) - set(rows.column_names))
-        sparse = "; source.types gives a key that all rows may lack its place" if fewer else ""
-        told = [f"has columns {more} that the first batch had not"] if more else []
+        sparse = "; a key that no row may have needs a type in source.types" if fewer else ""
+        told = [f"has columns {more} that the first batch did not have"] if more else []
         told += [f"lacks {fewer}"] if fewer else []
         raise SchemaMismatch(
-            f"a batch {', and '.join(told)}: "
-            "make every batch return the same columns; where it is what is published that has not "
-            f"these, {for_new(job.spec)}{sparse if hasattr(job.spec.source, 'types') else ''}"
+            f"a batch {', and '.join(told)}: make every batch return the same columns; if the "
+            "published rows do not have these, "
+            f"{for_new(job.spec)}{sparse if hasattr(job.spec.source, 'types') else ''}"
         )
     rows = rows.select(schema.names)
     refuse_guesses(job, rows, schema)
@@ -60,17 +62,17 @@ def for_new(spec: BatchInferenceSpec) -> str:
     is_table = spec.sink.as_table() is not None
     evolve = "add them to the table (sink.evolve_schema: true), " if is_table else ""
     by = "source.columns" if hasattr(spec.source, "columns") else "a step select"
-    return f"{evolve}read them no more ({by}), or publish all anew with --replace-output"
+    return f"{evolve}stop reading them ({by}), or publish everything again with --replace-output"
 
 
 def for_lacking(spec: BatchInferenceSpec) -> str:
     """What to do of rows that lack columns which others were published with."""
     is_table = spec.sink.as_table() is not None
     evolve = "let rows lack them (sink.evolve_schema: true), " if is_table else ""
-    read = "name their types in source.types, " if spec.source.kind == "jsonl" else ""
+    read = "give their types in source.types, " if spec.source.kind == "jsonl" else ""
     if getattr(spec.source, "columns", None):
-        read = "name them in source.columns where the inputs have them, "
-    return f"{evolve}{read}add them in a step, or publish all anew with --replace-output"
+        read = "list them in source.columns if the inputs have them, "
+    return f"{evolve}{read}add them in a step, or publish everything again with --replace-output"
 
 
 def refuse_guesses(job: Job, rows: pa.Table, wanted: pa.Schema) -> None:
@@ -87,8 +89,8 @@ def refuse_guesses(job: Job, rows: pa.Table, wanted: pa.Schema) -> None:
             continue
         if becomes_text(rows[has.name], wants.type) or zone(has.type) != zone(wants.type):
             raise SchemaMismatch(
-                f"{MISFIT}: {has.name} is {has.type}, not {wants.type}, and neither is made of the "
-                f"other; {WAYS_OUT}"
+                f"{MISFIT}: {has.name} is {has.type}, not {wants.type}, and neither converts to "
+                f"the other; {WAYS_OUT}"
             )
 
 
@@ -125,9 +127,9 @@ def is_told_late(has: pa.Field, wants: pa.Field) -> bool:
 def told_late(has: pa.Field, wants: pa.Field) -> SchemaMismatch:
     """What to say of such a column."""
     return SchemaMismatch(
-        f"{has.name} had no value, or lacked some within, in what is published, and was "
-        f"taken for {wants.type}; here it is {has.type}: publish all anew with "
-        "--replace-output; sink.types gives it a type where there is nothing yet"
+        f"{has.name} had no value, or lacked some inside, in the published rows and got the type "
+        f"{wants.type}; here it is {has.type}: publish everything again with --replace-output; "
+        "sink.types sets its type before there are values"
     )
 
 
@@ -150,8 +152,8 @@ def refuse_unfit(guessed: pa.Schema, published: pa.Schema) -> None:
         keeps = lossless.keeps_values(has.type, wants.type, all_fields=True)
         if would_be_text or zone(has.type) != zone(wants.type) or not keeps:
             raise SchemaMismatch(
-                f"{has.name} is {has.type} in the inputs, and {wants.type} in what is published: "
-                f"neither is made of the other; {WAYS_OUT}"
+                f"{has.name} is {has.type} in the inputs but {wants.type} in the published rows, "
+                f"and neither converts to the other; {WAYS_OUT}"
             )
 
 

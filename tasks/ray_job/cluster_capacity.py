@@ -94,7 +94,7 @@ def refuse_unmet(spec: BatchInferenceSpec, nodes: list[Node], whose: str) -> Non
                 raise InvalidSpec.at(
                     request.fields[name],
                     spec.resources.accelerator_type if ":" in name else wanted,
-                    f"{missing(name)}, and {whose} has {most:g}: ask for less, or set cluster to "
+                    f"{missing(name)}, but {whose} has {most:g}: ask for less, or set cluster to "
                     "one that has them",
                 )
         room = sum(request.fit_on(node) for node in nodes)
@@ -105,7 +105,7 @@ def refuse_unmet(spec: BatchInferenceSpec, nodes: list[Node], whose: str) -> Non
             raise InvalidSpec.at(
                 "resources.min_replicas",
                 request.workers,
-                f"is asked for, each replica with {asked}, and {whose} has room for {room}: ask "
+                f"is requested, each replica with {asked}, but {whose} has room for {room}: ask "
                 "for less, or set cluster to one that has it",
             )
 
@@ -132,8 +132,8 @@ def refuse_crowded(
         raise InvalidSpec.at(
             "resources.num_cpus",
             resources.cores,
-            f"with resources.min_replicas {resources.min_replicas}, and the other stages beside "
-            f"them, {asked}: ask for parts of cores, as in resources.num_cpus=0.5 and "
+            f"with resources.min_replicas {resources.min_replicas} and the other stages, {asked}: "
+            "ask for parts of cores, such as resources.num_cpus=0.5 and "
             "stages.preprocess.num_cpus=0.5, or set cluster to one that has them",
         )
 
@@ -150,7 +150,7 @@ def crowding(
     wanted, there = cores_side_by_side(spec, stages), sum(node.get("CPU", 0.0) for node in nodes)
     split = ", in nodes that cannot hold them" if wanted <= there + 1e-6 else ""
     asked = counted(wanted, "CPU core")
-    return f"at once {asked} must be free, and {whose} has {there:g}{split}"
+    return f"{asked} must be free at the same time, but {whose} has {there:g}{split}"
 
 
 def fit_side_by_side(spec: BatchInferenceSpec, nodes: list[Node], stages: tuple[str, ...]) -> bool:
@@ -188,7 +188,7 @@ def in_units(name: str, amount: float) -> str:
 def missing(name: str) -> str:
     """What is asked for of one node."""
     if name in UNITS:
-        return f"{UNITS[name]}s are asked for"
+        return f"{UNITS[name]}s are requested"
     if name in WITHOUT_PLURAL:
-        return f"{WITHOUT_PLURAL[name]} are asked for"
+        return f"{WITHOUT_PLURAL[name]} are requested"
     return "is asked for"

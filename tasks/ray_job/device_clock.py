@@ -64,7 +64,7 @@ def device_clock() -> DeviceClock | None:
         clock = DeviceClock(pynvml, devices)
         clock.look(0.0)  # parts of a GPU, for one, do not tell
     except pynvml.NVMLError as error:
-        print(f"how busy the GPUs are is not known: {error}", flush=True)
+        print(f"cannot tell how busy the GPUs are: {error}", flush=True)
         return None
     return clock
 

@@ -26,9 +26,9 @@ def leaving_out(job: Job) -> Job:
         refuse_unmet(job.spec, nodes_now(avoid), "the largest node of the cluster")
         refuse_crowded(job.spec, nodes_now(avoid), job.stages)
     except InvalidSpec:
-        print(f"node {names}: tried again, since others have no room", flush=True)
+        print(f"node {names}: used again, since no other node has room", flush=True)
         return replace(job, avoid=())
-    print(f"node {names}: left out, since it could not do its part before", flush=True)
+    print(f"node {names}: left out, since a stage could not be set up there before", flush=True)
     return replace(job, avoid=avoid)
 
 

@@ -14,7 +14,7 @@ from tasks.ray_job.job import Job
 LOOK_EVERY_SECONDS = 10.0
 HAS_LEFT = "has_left"
 """Of a sign: it is the last one, left where the job's cluster could not be asked to stop it."""
-STOPPED = "somebody stopped the job; run again to go on where it stopped"
+STOPPED = "somebody stopped the job; run again to continue where it stopped"
 
 
 @dataclass
@@ -45,11 +45,11 @@ class Followed:
         if sign != self.seen:
             self.seen, self.since = sign, now
             if has_left(sign):
-                raise Orphaned("the run that followed this job has ended; run it again to go on")
+                raise Orphaned("the run that followed this job has ended; run it again to continue")
         if now - self.since > limit:
             raise Orphaned(
                 f"no run has followed this job for timeouts.orphan_seconds {limit:g}; run it "
-                "again to go on where it stopped"
+                "again to continue where it stopped"
             )
 
 

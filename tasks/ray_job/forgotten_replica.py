@@ -30,7 +30,7 @@ def look_on() -> None:
         with suppress(Exception):  # Ray's tables may be away: the next look counts
             looks = looks + 1 if is_dead(ray.get_runtime_context().get_actor_id()) else 0
     with suppress(Exception):
-        print("Ray takes this replica for dead, so its process ends", flush=True)
+        print("Ray considers this replica dead, so its process ends", flush=True)
     os._exit(1)  # another thread may be within the model
 
 

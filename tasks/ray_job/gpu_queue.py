@@ -68,7 +68,7 @@ def await_turn(job: Job, tell: Callable[[str], None]) -> None:
 def why(max_gpus: float, holders: list[Claim]) -> str:
     """Why it is not a job's turn, as far as the cluster's list tells."""
     if not holders:
-        return "the cluster's list of jobs does not name it yet"
+        return "the cluster's list of jobs does not include it yet"
     names = ", ".join(each.id for each in holders)
     return f"max_gpus {max_gpus:g} of the cluster are held by {names}"
 
@@ -143,7 +143,7 @@ def refuse_beyond(spec: BatchInferenceSpec, max_gpus: float, gpus_per_replica: f
         raise InvalidSpec.at(
             "resources.min_replicas",
             wanted,
-            f"is asked for, each replica with {counted(gpus_per_replica, 'GPU')}, and jobs of the "
+            f"is requested, each replica with {counted(gpus_per_replica, 'GPU')}, but jobs of the "
             f"cluster may hold {max_gpus:g} together: ask for fewer, or for less of a GPU in "
             "resources.num_gpus, or raise the cluster's max_gpus",
         )

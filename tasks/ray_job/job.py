@@ -153,9 +153,7 @@ def stored_job(storage: FsspecStorage, path: str) -> Job | None:
         return load_job(storage.read(path))
     except (TypeError, ValueError, LookupError, AttributeError) as error:
         said = f"it has no {error}" if isinstance(error, KeyError) else error
-        logger.warning(
-            "%s is another version's, or damaged; its job is passed over: %s", path, said
-        )
+        logger.warning("%s is from another version, or damaged; its job is skipped: %s", path, said)
         return None
 
 

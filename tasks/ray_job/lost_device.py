@@ -21,7 +21,7 @@ def end_if_device_is_lost(error: BaseException, in_hand: InHand | None) -> None:
     said = f"{type(found).__name__}: {message_of(found).splitlines()[0]}{place_of(found)}"
     if in_hand:
         in_hand.note_loss(said)
-    print(f"the GPU takes no call of this process any more, another goes on: {said}", flush=True)
+    print(f"the GPU accepts no more calls from this process, another continues: {said}", flush=True)
     sys.stderr.flush()
     os._exit(1)
 

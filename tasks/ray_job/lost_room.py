@@ -59,7 +59,7 @@ def refuse_without_room(
     if waits and (asked := crowding(spec, nodes, job.stages)):
         raise NoProgress(
             f"no row has moved for {still_seconds:.0f} s: {counted(now.begun, 'replica')} and a "
-            f"worker beside find no room, as after a node was lost ({asked})"
+            f"worker beside them have no room, perhaps because a node was lost ({asked})"
         ).locate("infer")
 
 

@@ -35,7 +35,7 @@ NODES_BACK_SECONDS = 60.0
 PROBE_SECONDS = 120.0
 TAKEN_AWAY = {1, 4}
 """Ray's numbers of a node's end that was asked for, and of one that an autoscaler ends idle."""
-LEFT_AT_HOME = "nothing is sent here that a .gitignore or .rayignore in it names, nor tests/"
+LEFT_AT_HOME = "files listed in a .gitignore or .rayignore in it, and tests/, are not sent here"
 """What keeps code, or weights beside it, from a node, where all was well before."""
 REFUSALS = (PermissionError, FileNotFoundError, NotADirectoryError)
 """What a storage says that will not say otherwise in a moment."""
@@ -181,12 +181,12 @@ def answer_of(
             late = f"node {address}: did not answer within {patience:.0f} s"
             if job.spec.environment.pip:
                 raise InvalidSpec(
-                    f"{late}: it may not be able to set up environment.pip; see its "
+                    f"{late}: perhaps it cannot set up environment.pip; see its "
                     "runtime_env_agent.log"
                 )
             raise Unreachable(
-                f"{late}: it may be overloaded, or the storage of source, sink or model does not "
-                "answer it; see the node's log in Ray's dashboard"
+                f"{late}: it may be overloaded, or it cannot reach the storage of source, sink or "
+                "model; see the node's log in Ray's dashboard"
             )
         tell(f"node {address} to say that it can do the job, {patience:.0f} s at most")
     problem: BatchInferenceError | None = ray.get(found)
@@ -202,8 +202,8 @@ def probe(job: Job, digest: str, address: str) -> BatchInferenceError | None:
         if own_digest() != digest:
             here = Path(__file__).resolve().parents[1]
             raise InvalidSpec(
-                f"another version of this project lies at {here}: remove it, or rename a folder "
-                "`tasks` of your own"
+                f"another version of this project is at {here}: remove it, or rename your own "
+                "folder `tasks`"
             )
         spec = importable(job)
         check_source(spec.source.as_planned(reader_of(job)))
@@ -246,7 +246,7 @@ def check_writing(job: Job, address: str) -> None:
     mark = f"{job.folder}/nodes/{uuid.uuid4().hex}"
     try:
         if job.storage.stat(f"{job.folder}/job.json") is None:
-            problem = "is another folder there, whose rows nobody would find: name one that all "
+            problem = "is another folder there, whose rows would not be found: use one that all "
             problem += "nodes share, or an object store"
             raise InvalidSpec.at("sink.path", job.spec.sink.path, problem)
         job.storage.write(mark, address.encode())

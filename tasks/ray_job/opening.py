@@ -89,7 +89,7 @@ class OpenShard:
         """
         if not self.source.is_unchanged(self.storage, self.shard):
             way_out = self.source.way_out_of_changes
-            changed = InputChanged(f"the input was rewritten after it was planned{way_out}")
+            changed = InputChanged(f"the input was rewritten after the run was planned{way_out}")
             raise changed.locate("read", self.shard.path)
 
 
@@ -276,15 +276,15 @@ def read_rows(source: Source, storage: FsspecStorage, todo: Todo) -> Iterator[Re
             yield read
             row += 1 if isinstance(read, BadRow) else len(read)
     except FileNotFoundError as error:
-        gone = InputChanged("the file was there when it was planned and is gone")
+        gone = InputChanged("the file was there when the run was planned and is gone")
         raise gone.locate("read", shard.path) from error
     except BatchInferenceError as error:
         error.locate("read", shard.path, row)
         raise
     except PermissionError as error:
-        way_out = "let whoever runs the job read it"
+        way_out = "allow the user who runs the job to read it"
         if "exclude" in type(source).model_fields:
-            way_out += ", or leave it out by source.exclude"
+            way_out += ", or leave it out with source.exclude"
         raise StageFailed(f"{describe(error)}; {way_out}").locate(
             "read", shard.path, row
         ) from error

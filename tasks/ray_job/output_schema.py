@@ -30,8 +30,8 @@ LOOK_SECONDS = 30.0
 LACKING_SECONDS = 1.0
 """The same where it lacks a type, which another batch may well have told."""
 SCHEMA_ANEW = (
-    "Put it back from a copy; or delete it and run again, which predicts anew rows that were "
-    "written by it, unless it is that of what is published"
+    "Restore it from a copy; or, unless it belongs to published rows, delete it and run again, "
+    "which predicts the rows written with it again"
 )
 """What to do where a stored schema is damaged."""
 MOST_SHOWN = 100
@@ -107,9 +107,9 @@ def schema_for(job: Job, rows: pa.Table) -> pa.Schema:
             continue
         if known.was_changed_too_often:
             raise SchemaMismatch(
-                f"rows have changed the output's types or columns {MOST_CHANGES} times, at last "
-                f"{changes(known.schema, better) or 'by a new column'}: where names of fields or "
-                "columns are data, return a list of key and value, or JSON as text"
+                f"rows have changed the output's types or columns {MOST_CHANGES} times, most "
+                f"recently {changes(known.schema, better) or 'by a new column'}: if names of "
+                "fields or columns are data, return a list of key and value, or JSON as text"
             )
         tell_change(known.schema, better)
         known = pin(job, better, known.next_place)
@@ -144,7 +144,7 @@ def tell_change(schema: pa.Schema, better: pa.Schema) -> None:
     if new := ", ".join(f"{e.name} {short(e.type)}" for e in [*better][len(schema) :]):
         print(f"rows bring new columns: {new}", flush=True)
     if told := changes(schema, better):
-        print(f"later rows told {told}: earlier ones are made anew", flush=True)
+        print(f"later rows showed {told}: earlier ones are made again", flush=True)
 
 
 def changes(schema: pa.Schema, better: pa.Schema) -> str:

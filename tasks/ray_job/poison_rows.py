@@ -24,9 +24,9 @@ DEATHS = (ActorDiedError, WorkerCrashedError, OutOfMemoryError)
 """What Ray raises once a worker's process has died too often."""
 DEATHS_ALONE = 2
 """With a single row in hand, before that is set aside."""
-GUILTY = "a worker's process died with this row alone in hand, twice: "
-CRASHED = "native code crashed over it, or the system ended the process for the memory that it took"
-LOST = "its GPU took no call any more: "
+GUILTY = "a worker's process died twice while it had only this row: "
+CRASHED = "native code crashed on it, or the system killed the process for using too much memory"
+LOST = "its GPU accepted no more calls: "
 
 
 class ProcessDied(Exception):
@@ -249,9 +249,9 @@ def over_rows_in_hand(job: Job, error: RayError) -> BatchInferenceError:
     to += f" of {note.last_source}" if note.last_source != note.source else ""
     to += f" ({LOST}{note.lost})" if note.lost else ""
     return type(known)(
-        f"a worker's process died again and again, at last over {counted(note.rows, 'row')}"
-        f"{to}: where one of them breaks native code, leave it out by a step or its file by "
-        f"source.exclude; where they take too much memory, ask for more; {known.message}"
+        f"a worker's process died repeatedly, most recently on {counted(note.rows, 'row')}{to}: "
+        "if one of them crashes native code, leave it out in a step or its file with "
+        f"source.exclude; if they take too much memory, ask for more; {known.message}"
     ).locate(note.stage, note.source, note.row)
 
 

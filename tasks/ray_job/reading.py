@@ -22,7 +22,7 @@ from tasks.ray_job.stage_error import message_of
 REJECTED_AT_ONCE = 2_048
 """Rows set aside that wait for others: to say why may take a millisecond each, and the budget
 for them counts what was handed on. A batch of numbers may have a million rows."""
-NO_SUCH_ROW = "read as the spec says now, the file ends before this row"
+NO_SUCH_ROW = "with the spec's current settings, the file ends before this row"
 SMALL_ROW = 4_096
 """Bytes. Columns of many pieces take longer wherever rows are filtered or taken: those of small
 rows are copied into one, which costs little."""

@@ -27,8 +27,8 @@ def parts_of(sink: AnySink, rows: pa.Table, ids: Ids) -> list[Part]:
             if not can_hold(sink, rows.select([each.name]))
         }
         raise SchemaMismatch(
-            f"sink.kind {sink.kind} has no form for {columns}: {error}: give them another type "
-            "or name in a step, leave them out with sink.keep_columns, or take another kind"
+            f"sink.kind {sink.kind} cannot store {columns}: {error}: give them another type or "
+            "name in a step, leave them out with sink.keep_columns, or use another kind"
         ) from error
 
 

@@ -40,9 +40,9 @@ def stage_error(error: BaseException) -> BatchInferenceError:
         return error
     if isinstance(error, ModuleNotFoundError):
         return InvalidSpec(
-            f"environment.pip: {describe(error)}, where the job runs: name the package that has "
-            f"{error.name!r} here, or install it there; cluster.kind inline, and a preview without "
-            "--cluster (on_cluster), take the process as it is"
+            f"environment.pip: {describe(error)}, where the job runs: list the package that "
+            f"contains {error.name!r} here, or install it there; cluster.kind inline, and a "
+            "preview without --cluster (on_cluster), use this process's packages"
         )
     if isinstance(error, SystemExit):
         ended = f"the code ended its process (sys.exit({error.code!r})){place_of(error)}"
@@ -50,9 +50,9 @@ def stage_error(error: BaseException) -> BatchInferenceError:
     out_of_memory = next(filter(is_out_of_memory, chain(error)), None)
     if out_of_memory is not None:  # whatever the code made of it
         return OutOfMemory(
-            f"{describe(out_of_memory)}; smaller batches do not help any more: ask for a node with "
-            "more memory (resources.memory_gb) or a larger GPU, or set resources.dtype to float16, "
-            "where the model takes one"
+            f"{describe(out_of_memory)}; smaller batches no longer help: ask for a node with more "
+            "memory (resources.memory_gb) or a larger GPU, or, if the model takes it, set "
+            "resources.dtype to float16"
         )
     return StageFailed(describe(error))
 

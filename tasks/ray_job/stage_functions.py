@@ -205,8 +205,8 @@ def refuse_changed(
     for name in left_out:
         if not came_back(sent.select([name]), returned[name], spec.model.batch_format):
             raise UserCodeBroke(
-                f"the model changed the input column {name!r}, which sink.keep_columns leaves out, "
-                "so that it would not be published: name it there, or return it by another name"
+                f"the model changed the input column {name!r}, which sink.keep_columns leaves "
+                "out, so it would not be published: add it there, or return it under another name"
             )
 
 

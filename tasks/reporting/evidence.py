@@ -166,7 +166,7 @@ class Evidence:
         planned = self.planned
         try:
             content = read_published(planned.storage, planned.output, file)
-            return decoded(file.target(planned.output), content, rows_shown, "Put it back")
+            return decoded(file.target(planned.output), content, rows_shown, "Restore it")
         except (FileNotFoundError, InvalidSpec) as error:
             self.go_without("rows set aside", error)
             return None

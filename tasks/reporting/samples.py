@@ -61,7 +61,7 @@ def sample_rows(planned: PlannedRun, accepted: Accepted) -> pa.Table | None:
         paths = [f"{planned.run.staging}/{file.name}" for file in files]
     for path in paths:
         first_rows = partial(planned.spec.sink.first_rows, num_rows=SAMPLE_ROWS)
-        rows = read_back(planned.storage, path, first_rows, "Put it back")
+        rows = read_back(planned.storage, path, first_rows, "Restore it")
         if len(rows):
             return rows
     return None

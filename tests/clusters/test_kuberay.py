@@ -155,7 +155,7 @@ def test_only_what_was_made_for_runs_is_deleted(kube: Kubernetes, fields: Fields
     kube.clusters[NAME]["metadata"]["labels"].clear()
     cluster.release(RUN)
     assert kube.count("DELETE") == 0
-    with pytest.raises(InvalidSpec, match=rf"'{NAMESPACE}' has .* {NAME} .* ours: delete"):
+    with pytest.raises(InvalidSpec, match=rf"'{NAMESPACE}' has .* {NAME} .* not make: delete"):
         cluster.make(RUN, time.monotonic())
 
 
@@ -325,7 +325,7 @@ def test_without_any_way_to_kubernetes_the_field_is_named(
 ) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    with pytest.raises(InvalidSpec, match=r"cluster\.context: none is given, .*; see KUBECONFIG"):
+    with pytest.raises(InvalidSpec, match=r"cluster\.context: none is set, .*; check KUBECONFIG"):
         kuberay_of(fields).check()
 
 
@@ -384,7 +384,7 @@ def test_the_namespace_and_the_manifest_are_checked(
     for change, said in (
         ({"kind": "RayJob"}, "is not RayCluster"),
         ({"spec": {}}, "lacks 'headGroupSpec'"),
-        ({"spec": {**shipped["spec"], "rayVersion": "2.9.0"}}, "and this project .*: set that"),
+        ({"spec": {**shipped["spec"], "rayVersion": "2.9.0"}}, "but this project .*: set that"),
     ):
         path = tmp_path / "cluster.yaml"
         path.write_text(yaml.safe_dump({**shipped, **change}))
@@ -395,14 +395,14 @@ def test_the_namespace_and_the_manifest_are_checked(
 
 
 NOT_FIELDS: dict[str, tuple[Any, str]] = {
-    "empty": (None, "is no RayCluster: it holds ''"),
+    "empty": (None, "is not a RayCluster: it contains ''"),
     "list": ([1], r"it holds \[1\]"),
-    "metadata list": ({"metadata": ["a"]}, r"metadata is \['a'\], where fields are wanted"),
-    "metadata text": ({"metadata": "a"}, "metadata is 'a', where fields"),
+    "metadata list": ({"metadata": ["a"]}, r"metadata is \['a'\], but it must have fields"),
+    "metadata text": ({"metadata": "a"}, "metadata is 'a', but it must have fields"),
     "labels": ({"metadata": {"labels": ["a"]}}, r"metadata\.labels is \['a'\]"),
     "annotations": ({"metadata": {"annotations": "a"}}, r"metadata\.annotations is 'a'"),
-    "spec": ({"spec": "a"}, "a list or text in place of fields"),
-    "a group": ({"spec": {"headGroupSpec": "a"}}, "a list or text in place of fields"),
+    "spec": ({"spec": "a"}, "a list or text instead of fields"),
+    "a group": ({"spec": {"headGroupSpec": "a"}}, "a list or text instead of fields"),
 }
 
 
@@ -455,5 +455,5 @@ def test_a_life_that_cannot_be_prolonged_is_told_before_it_ends(
     monkeypatch.setattr(kuberay, "time", SimpleNamespace(monotonic=lambda: clock.now))
     for seconds in range(0, 400, 60):
         cluster.renew(RUN)
-        assert ("cannot be prolonged" in caplog.text) is (seconds >= 150)
+        assert ("cannot extend the life of" in caplog.text) is (seconds >= 150)
         clock.now += 60

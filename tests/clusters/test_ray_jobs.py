@@ -106,7 +106,7 @@ def test_a_cluster_of_another_ray_is_refused(
     spec, api, ours = job_of(tmp_path, 2, {}).spec, Api(FOUR_GPUS), version("ray")
     monkeypatch.setattr("tasks.planning.preflight.api_of", lambda _: api)
     monkeypatch.setattr(api, "version", lambda: {"ray_version": "1.13.0"})
-    with pytest.raises(InvalidSpec, match=r"runs Ray 1\.13\.0, and this project needs"):
+    with pytest.raises(InvalidSpec, match=r"runs Ray 1\.13\.0, but this project needs"):
         check_cluster(spec)
     alike = f"{ours.rpartition('.')[0]}.99"
     monkeypatch.setattr(api, "version", lambda: {"ray_version": alike})
@@ -205,7 +205,7 @@ def test_a_block_that_was_saved_with_a_mistake_is_named(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(RayCluster, "load", load)
     with pytest.raises(
-        InvalidSpec, match=r"^cluster\.block: 'b' is to be mended: address: "
+        InvalidSpec, match=r"^cluster\.block: 'b' must be corrected: address: "
     ) as seen:
         load_ray_cluster("b")
     assert "without the part that a browser adds" in str(seen.value)

@@ -26,7 +26,7 @@ def test_a_damaged_file_of_a_ledger_is_named(bench: Bench, pattern: str) -> None
     for how in ("cut short", "a list", "no text"):
         file.write_bytes(CONTENTS[how](content))
         KEPT.clear()  # as in the next night's process
-        with pytest.raises(InvalidSpec, match=rf"{file}.* Put it back from a copy"):
+        with pytest.raises(InvalidSpec, match=rf"{file}.* Restore it from a copy"):
             bench.ledger.look()
     file.write_bytes(content)
     assert bench.ledger.look().version == 2
@@ -38,7 +38,7 @@ def test_a_ledger_that_says_nothing_does_not_pass_for_one_without_rows(tmp_path:
     put(bench, "k", a="v")
     max(Path(bench.output.ledger).glob("_delta_log/*1.json")).write_bytes(b"{}")
     KEPT.clear()
-    with pytest.raises(InvalidSpec, match="none of its versions says what it has published"):
+    with pytest.raises(InvalidSpec, match="none of its versions lists what it has published"):
         bench.ledger.look()
 
 

@@ -19,7 +19,7 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> State:
 def test_who_needs_what_a_run_has_done_is_told_what_is_damaged(state: State, pattern: str) -> None:
     trial = trial_to_verify(state.spec, 16, "verify", on_cluster=False)
     for how in CONTENTS:
-        told = rf"{state.damage(pattern, how)}.* Put it back .* with --replace-output"
+        told = rf"{state.damage(pattern, how)}.* Restore it .* with --replace-output"
         assert make_plan(state.spec).nothing_to_do
         with pytest.raises(InvalidSpec, match=told):
             make_plan(state.spec, RunOptions(redrive=True))

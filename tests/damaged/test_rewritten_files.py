@@ -49,7 +49,7 @@ def test_they_lose_no_rows_of_other_inputs(spec: BatchInferenceSpec) -> None:
     before = rewrite(file)
     assert make_plan(spec).nothing_to_do
     change_first_input(spec)
-    told = rf"sink.path: '{file}' has .* others have rewritten it, .* with --replace-output, which"
+    told = rf"sink.path: '{file}' has .* it was rewritten by .* with --replace-output, which"
     with pytest.raises(InvalidSpec, match=told):
         make_plan(spec, save=False)
     theirs = file.read_bytes()
@@ -77,7 +77,7 @@ def test_one_of_the_same_size_is_told_by_its_content(tmp_path: Path) -> None:
     change_first_input(spec)
     planned = make_plan(spec)
     run_attempt(planned)
-    told = rf"sink.path: '{file}' has other content than .* --replace-output --restart, which"
+    told = rf"sink.path: '{file}' does not have the content .* --replace-output --restart, which"
     with pytest.raises(InvalidSpec, match=told):
         publish_planned(planned)
     file.write_bytes(content)
@@ -92,7 +92,7 @@ def test_one_that_is_gone_is_asked_for(spec: BatchInferenceSpec) -> None:
     make_inputs(Path(str(spec.source.path)) / "new", files=1)
     assert len(make_plan(spec, save=False).plan.shards) == 1, "no row of it leaves"
     change_first_input(spec)
-    with pytest.raises(InvalidSpec, match=rf"'{file}' is gone. Put it back from a copy, or run"):
+    with pytest.raises(InvalidSpec, match=rf"'{file}' is gone. Restore it from a copy, or run"):
         make_plan(spec)
     file.write_bytes(before)
     _, report = run_spec(spec)

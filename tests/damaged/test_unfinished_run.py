@@ -34,7 +34,9 @@ def test_what_a_run_hangs_on_is_named_and_the_run_goes_on_without_it(
 ) -> None:
     for how in CONTENTS:
         file = state.damage(pattern, how)
-        with pytest.raises(InvalidSpec, match=r"is not as it was written \(.*Put it .*elete it"):
+        with pytest.raises(
+            InvalidSpec, match=r"is not as it was written \(.*Restore it .*elete it"
+        ):
             make_plan(state.spec)
         with pytest.raises(InvalidSpec, match=str(file)):
             make_plan(state.spec, save=False)

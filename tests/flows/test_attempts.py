@@ -327,7 +327,7 @@ def test_rows_that_kill_their_process_do_not_do_so_for_ever(
         batch_inference(spec)
     assert (raised.value.stage, raised.value.row) == ("infer", 11)
     assert raised.value.source == str(tmp_path / "around" / "0.parquet")
-    assert "at last over 1 row: " in str(raised.value)
+    assert "most recently on 1 row: " in str(raised.value)
     assert not Path(spec.sink.path).exists(), "nothing is published"
 
 

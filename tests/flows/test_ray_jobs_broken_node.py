@@ -32,5 +32,5 @@ def test_the_next_attempt_leaves_it_out(numbers: Path, jobs_cluster: JobsCluster
     assert report["attempts"] == 2
     assert [row["doubled"] for row in published(spec)] == [2.0 * each for each in range(1000)]
     assert "no driver for this device" in first
-    assert "left out, since it could not do its part before" in second
+    assert "left out, since a stage could not be set up there before" in second
     assert len([*numbers.parent.glob("tried-*")]) == 1

@@ -50,7 +50,8 @@ def test_a_job_says_that_it_waits_for_cores_and_goes_on_when_a_node_comes(number
             said = read_json(progress)
             print(f"\nafter {seconds:.1f} s the job says that it waits for {said['waits_for']}")
             assert said["waits_for"] == (
-                "cores beside the replicas: at once 2 CPU cores must be free, and the cluster has 1"
+                "cores beside the replicas: 2 CPU cores must be free at the same time, but the "
+                "cluster has 1"
             )
             with another_node(found):
                 report = running.report()

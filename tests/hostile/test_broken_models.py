@@ -90,7 +90,7 @@ def test_a_row_that_raises_is_set_aside(tmp_path: Path, how: str, error: str, me
         ("returns fewer", UserCodeBroke, "10 rows given"),
         ("returns another type", SchemaMismatch, "doubled"),
         ("exits", StageFailed, "ended its process"),
-        ("has no memory", OutOfMemory, "smaller batches do not help"),
+        ("has no memory", OutOfMemory, "smaller batches no longer help"),
     ],
 )
 def test_what_is_no_rows_fault_names_stage_and_file(

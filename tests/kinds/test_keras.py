@@ -234,7 +234,7 @@ def test_what_is_refused(tmp_path: Path, keras: Any, monkeypatch: pytest.MonkeyP
         (
             "model.weights.h5",
             500,
-            "cannot be loaded by Keras .*truncated file.*see that the file is whole",
+            "cannot be loaded by Keras .*truncated file.*check that the file is complete",
         ),
     ],
 )

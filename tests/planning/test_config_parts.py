@@ -58,11 +58,13 @@ def test_what_differs_from_what_is_published_is_said(
     for parts, said in CHANGES:
         with pytest.raises(InvalidSpec, match=f"version 1 .run {planned.run.run_id}.*: {said}"):
             make_plan(changed(spec, parts))
-    with pytest.raises(InvalidSpec, match=r"what differs: --limit was none, now 2\. Put it back"):
+    with pytest.raises(
+        InvalidSpec, match=r"what differs: --limit was none, now 2\. Undo the change"
+    ):
         make_plan(spec, RunOptions(limit=2))
     with code_of(tmp_path).open("a") as file:
         file.write("\n\nMENDED = True\n")
-    with pytest.raises(InvalidSpec, match=r"differs: the code of steps or model\. Put it back"):
+    with pytest.raises(InvalidSpec, match=r"differs: the code of steps or model\. Undo the change"):
         make_plan(spec)
     code_of(tmp_path).write_bytes((CODE / "report_models.py").read_bytes())
     assert make_plan(spec).nothing_to_do

@@ -54,9 +54,12 @@ def refuse_of(folder: Path, kind: str, text: str, **changes: Any) -> None:
 
 
 REFUSED = {
-    "gone": ("2.5", "^gone had no value, .* and was taken for string; here it is double: .*--repl"),
-    "zip": ("501", "^zip is int64 in the inputs, and string in what is published: .*source.types"),
-    "at": ("7", "^at is int64 in the inputs, and timestamp.*UTC. in what is published: neither"),
+    "gone": ("2.5", "^gone had no value, .* and got the type string; here it is double: .*--repl"),
+    "zip": ("501", "^zip is int64 in the inputs but string in the published rows.*source.types"),
+    "at": (
+        "7",
+        "^at is int64 in the inputs but timestamp.*UTC. in the published rows, and neither",
+    ),
 }
 
 
@@ -104,12 +107,12 @@ WITHOUT_GONE = {"csv": "x,zip,at\n1,5,\n", "jsonl": '{"x": 1, "zip": "5", "at": 
     ("kind", "changes", "ways_out"),
     [
         ("csv", {}, "add them in a step, or"),
-        ("jsonl", {}, r"name their types in source\.types, add"),
+        ("jsonl", {}, r"give their types in source\.types, add"),
         ("csv", {"sink": DELTA}, r"let rows lack them \(sink\.evolve_schema: true\), add"),
         (
             "csv",
             {"source": {"columns": ["x", "zip", "at"]}},
-            r"name them in source\.columns where ",
+            r"list them in source\.columns if ",
         ),
         ("csv", {"sink": GROWING}, ""),
         ("jsonl", {"source": {"types": {"gone": "string"}}}, ""),
@@ -154,7 +157,7 @@ def test_a_night_of_numbers_after_one_without_is_refused_before_the_model_predic
     (tmp_path / "in/1.csv").write_text("x,gone\n1,\n")
     assert run_spec(spec)[1].version == 1
     (tmp_path / "in/2.csv").write_text("x,gone\n2,2.5\n")
-    with pytest.raises(SchemaMismatch, match=r"^gone is double in the inputs, and string "):
+    with pytest.raises(SchemaMismatch, match=r"^gone is double in the inputs but string "):
         make_plan(spec)
     assert not [*tmp_path.glob("out.state/*/*/staging/*")]
 
@@ -169,7 +172,7 @@ def test_a_run_that_an_earlier_release_has_planned_is_gone_on_with(
     (tmp_path / "in/2.jsonl").write_text('{"x": 2, "gone": null}\n')
     with monkeypatch.context() as patch:
         patch.setattr("tasks.kinds.sources.jsonl.text_for_none", lambda each: each)
-        with pytest.raises(SchemaMismatch, match=r"^gone is string in the inputs, and double "):
+        with pytest.raises(SchemaMismatch, match=r"^gone is string in the inputs but double "):
             make_plan(spec)
         patch.setattr("tasks.planning.call.refuse_unpublishable", lambda *_: None)
         planned = make_plan(spec).plan

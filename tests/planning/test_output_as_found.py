@@ -222,7 +222,7 @@ def publish(spec: BatchInferenceSpec) -> int:
 
 @pytest.mark.parametrize("scheme", ["ftp", "sftp", "webdav", "smb"])
 def test_a_storage_that_keeps_no_ledger_is_not_taken_for_a_new_output(scheme: str) -> None:
-    told = rf"^sink\.path: '{scheme}://host/out\.state/ledger' lies where deltalake can keep no"
+    told = rf"^sink\.path: '{scheme}://host/out\.state/ledger' is where deltalake cannot keep"
     with pytest.raises(InvalidSpec, match=told):
         DeltaLedger(f"{scheme}://host/out.state/ledger").look()
 
@@ -230,7 +230,9 @@ def test_a_storage_that_keeps_no_ledger_is_not_taken_for_a_new_output(scheme: st
 def test_a_ledger_that_would_be_gone_at_once_is_told_before_anything_starts(tmp_path: Path) -> None:
     make_inputs(tmp_path / "in")
     spec = classify_spec(tmp_path, sink={"kind": "parquet", "path": "memory://out"})
-    with pytest.raises(InvalidSpec, match=r"^sink\.path: '/out' lies where deltalake, .* finds no"):
+    with pytest.raises(
+        InvalidSpec, match=r"^sink\.path: '/out' is where deltalake, .* cannot find"
+    ):
         make_plan(spec)
 
 

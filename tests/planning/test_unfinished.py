@@ -91,7 +91,7 @@ def test_a_run_that_was_begun_under_another_name_of_its_output_is_told_as_that(
     (tmp_path / "link").symlink_to(tmp_path)
     run_attempt(make_plan(classify_spec(tmp_path)))
     sink = {"kind": "parquet", "path": str(tmp_path / "link/out")}
-    told = rf"what differs: sink\.path was '{tmp_path}/out', now '{tmp_path}/link/out'\. Go back"
+    told = rf"what differs: sink\.path was '{tmp_path}/out', now '{tmp_path}/link/out'\. Undo"
     with pytest.raises(UnfinishedRun, match=told):
         make_plan(classify_spec(tmp_path, sink=sink))
 

@@ -51,7 +51,9 @@ def test_a_ledger_that_lacks_a_file_says_so(bench: Bench, lost: str) -> None:
     content = first.read_bytes()
     first.unlink()
     KEPT.clear()  # as in the next night's process
-    with pytest.raises(InvalidSpec, match=r"files are gone.*Put them back from a copy"):
+    with pytest.raises(
+        InvalidSpec, match=r"is a ledger with missing files.*Restore them from a copy"
+    ):
         bench.ledger.look()
     first.write_bytes(content)
     assert bench.ledger.look().version == 3

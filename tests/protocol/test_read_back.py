@@ -24,16 +24,16 @@ def raises(error: Exception) -> object:
     ],
 )
 def test_a_file_that_cannot_be_decoded_is_named(error: Exception) -> None:
-    with pytest.raises(InvalidSpec, match=r"'runs/1/run\.json' is not as it .* Put it back$"):
-        decoded("runs/1/run.json", b"x", lambda _: raises(error), "Put it back")
+    with pytest.raises(InvalidSpec, match=r"'runs/1/run\.json' is not as it .* Restore it$"):
+        decoded("runs/1/run.json", b"x", lambda _: raises(error), "Restore it")
 
 
 def test_no_other_error_passes_for_damage() -> None:
     with pytest.raises(ZeroDivisionError):
-        decoded("a", b"x", lambda _: raises(ZeroDivisionError()), "Put it back")
+        decoded("a", b"x", lambda _: raises(ZeroDivisionError()), "Restore it")
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"null", b"{", b"\xff"])
 def test_what_is_no_json_object_is_damaged(content: bytes) -> None:
     with pytest.raises(InvalidSpec, match="is not as it was written"):
-        decoded("a", content, json_object, "Put it back")
+        decoded("a", content, json_object, "Restore it")

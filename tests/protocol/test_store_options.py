@@ -102,8 +102,8 @@ def test_an_account_stands_in_no_url(scheme: str) -> None:
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("gs://bucket/out#1", "ends as the number of a version does, for which gcsfs takes it: re"),
-        ("gs://bucket/a?generation=7", "ends as the number of a version does"),
+        ("gs://bucket/out#1", "ends in a number that gcsfs reads as a version: re"),
+        ("gs://bucket/a?generation=7", "ends in a number that gcsfs reads as a version"),
         ("abfs://batches/a?versionid=x", "names a version of an object"),
     ],
 )

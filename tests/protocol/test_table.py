@@ -96,5 +96,5 @@ def test_others_who_never_stop_are_an_error(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("tasks.protocol.table.LONGEST_WAIT_SECONDS", 0.0)
     bench, _ = table_bench(OneFault())
     bench.output = OutputFolder("out", Restless(Calm()))
-    with pytest.raises(StaleTable, match="did not take version 1"):
+    with pytest.raises(StaleTable, match="did not accept version 1"):
         put(bench, bench.prepare("k1", {"a": "v1"}))

@@ -176,7 +176,7 @@ def test_where_nothing_can_be_reckoned_the_job_goes_on(
     job = job_of(spec(sink={"kind": "parquet", "path": str(tmp_path / "out")}))
     assert likely_rows_left(replace(job, todo_rows=7)) == 7
     assert likely_rows_left(replace(job, pins={"reader": {}})) is None  # there is no todo
-    assert "rows are not reckoned beforehand: " in capsys.readouterr().out
+    assert "cannot estimate the number of rows: " in capsys.readouterr().out
 
 
 def test_a_total_is_told_from_the_start() -> None:

@@ -70,17 +70,17 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "replicas that cannot all run": (
         {"num_gpus": 1, "min_replicas": 5},
-        "resources.min_replicas: 5 is asked for, each replica with 1 CPU core, 1 GPU, and the "
+        "resources.min_replicas: 5 is requested, each replica with 1 CPU core, 1 GPU, but the "
         "largest node has room for 4",
     ),
     "a remainder on each node": (
         {"num_cpus": 3, "min_replicas": 5},
-        "resources.min_replicas: 5 is asked for, each replica with 3 CPU cores, and the largest "
+        "resources.min_replicas: 5 is requested, each replica with 3 CPU cores, but the largest "
         "node has room for 4",
     ),
     "together what no single node has": (
         {"num_gpus": 1, "num_cpus": 8},
-        "resources.min_replicas: 1 is asked for, each replica with 8 CPU cores, 1 GPU, and the "
+        "resources.min_replicas: 1 is requested, each replica with 8 CPU cores, 1 GPU, but the "
         "largest node has room for 0",
     ),
 }

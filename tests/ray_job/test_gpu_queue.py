@@ -122,7 +122,7 @@ def test_a_job_waits_until_the_list_names_it(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(gpu_queue, "LOOK_EVERY_SECONDS", 0.0)
     told: list[str] = []
     await_turn(job, told.append)
-    unnamed = "its turn: the cluster's list of jobs does not name it yet"
+    unnamed = "its turn: the cluster's list of jobs does not include it yet"
     assert told == [unnamed, unnamed, "its turn: max_gpus 2 of the cluster are held by first"]
     assert next(looks, None) is None
 

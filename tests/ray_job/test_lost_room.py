@@ -27,8 +27,8 @@ def test_replicas_that_have_all_cores_that_are_left_leave_none_to_read() -> None
     job, now = job_on_cluster(), Replicas(begun=3, is_fed=True)
     refuse_without_room(job, 0.0, [HEAD, NODE], now, STUCK_SECONDS - 1)
     said = (
-        "stage infer failed: no row has moved for 60 s: 3 replicas and a worker beside find no "
-        r"room, as after a node was lost \(at once 4 CPU cores must be free, and the cluster has 3"
+        "stage infer failed: no row has moved for 60 s: 3 replicas and a worker beside them have no "
+        r"room, .* \(4 CPU cores must be free at the same time, but the cluster has 3"
     )
     with pytest.raises(NoProgress, match=said):
         refuse_without_room(job, 0.0, [HEAD, NODE], now, STUCK_SECONDS)
@@ -38,7 +38,7 @@ def test_replicas_that_have_all_cores_that_are_left_leave_none_to_read() -> None
 
 def test_a_replica_whose_gpu_is_lost_finds_no_place() -> None:
     job, now = job_on_cluster(), Replicas(begun=2, unplaced=1)
-    with pytest.raises(NoProgress, match="2 replicas and a worker beside find no room"):
+    with pytest.raises(NoProgress, match="2 replicas and a worker beside them have no room"):
         refuse_without_room(job, 1.0, [HEAD, GPU_NODE], now, STUCK_SECONDS)
 
 

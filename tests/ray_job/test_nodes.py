@@ -147,8 +147,8 @@ def test_a_node_that_takes_its_time_is_waited_for_aloud(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("pip", "error", "why"),
     [
-        ([], Unreachable, r"within 120 s: it may be overloaded, or the storage"),
-        (["left-pad"], InvalidSpec, r"within 900 s: it may not be able to set up environment\.pip"),
+        ([], Unreachable, r"within 120 s: it may be overloaded, or it cannot reach the storage"),
+        (["left-pad"], InvalidSpec, r"within 900 s: perhaps it cannot set up environment\.pip"),
     ],
 )
 def test_a_node_that_never_answers(
@@ -204,7 +204,7 @@ def test_a_node_says_what_it_lacks(numbers: Path, monkeypatch: pytest.MonkeyPatc
     assert probe(job, own, "10.0.0.7") is None
     other = probe(job, "x", "10.0.0.7")
     assert isinstance(other, InvalidSpec)
-    assert str(other).startswith("node 10.0.0.7: another version of this project lies at ")
+    assert str(other).startswith("node 10.0.0.7: another version of this project is at ")
 
     def refuse(*_: object) -> None:
         raise PermissionError("read-only")
@@ -239,7 +239,7 @@ def test_of_code_that_a_node_lacks_it_is_told_what_may_have_kept_it(
     assert isinstance(found, InvalidSpec)
     told, _, why = str(found).partition("; ")
     assert told == "node 10.0.0.7: model.class: 'mine:Model' needs the module 'mine', which is not"
-    assert ("nothing is sent here that a .gitignore" in why) is is_sent
+    assert ("files listed in a .gitignore" in why) is is_sent
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ def test_no_other_object_is_taken_for_the_one_that_was_planned(
 ) -> None:
     job = place.job(tmp_path)
     place.put(NAMES[3], NAMES[3].encode() * 99)  # the same bytes, and who knows which
-    with pytest.raises(InputChanged, match="was rewritten after it was planned") as raised:
+    with pytest.raises(InputChanged, match="was rewritten after the run was planned") as raised:
         rows_of(job)
     assert str(raised.value.source).endswith(NAMES[3])
 
@@ -75,7 +75,7 @@ def test_one_that_is_gone_is_told(place: Place, tmp_path: Path) -> None:
     job = place.job(tmp_path)
     storage, folder = open_storage(place.url, place.cloud.storage_options)
     storage.delete(f"{folder}/{NAMES[0]}")
-    with pytest.raises(InputChanged, match="was there when it was planned and is gone"):
+    with pytest.raises(InputChanged, match="was there when the run was planned and is gone"):
         rows_of(job)
 
 

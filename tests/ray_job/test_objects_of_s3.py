@@ -114,8 +114,8 @@ def test_with_options_that_only_s3fs_knows_it_reads_them(
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda place: place.put(NAMES[9], b"other"), "was rewritten after it was planned"),
-        (lambda place: remove(place, NAMES[9]), "was there when it was planned and is gone"),
+        (lambda place: place.put(NAMES[9], b"other"), "was rewritten after the run was planned"),
+        (lambda place: remove(place, NAMES[9]), "was there when the run was planned and is gone"),
     ],
 )
 def test_no_other_object_is_taken_for_the_one_that_was_planned(
@@ -155,7 +155,7 @@ def test_what_goes_wrong_is_done_again_by_s3fs(
     place.proxy.behave = behave
     assert rows_of(job) == ALL
     assert place.proxy.faults >= 3
-    assert caplog.text.count("objects are read in a slower way for a while: ") == 1
+    assert caplog.text.count("objects are read more slowly for a while: ") == 1
 
 
 @pytest.mark.parametrize(

@@ -71,12 +71,12 @@ def test_a_replicas_last_call_is_told(job: Job) -> None:
     error = over_rows_in_hand(job, died())
     assert isinstance(error, StageFailed)
     assert (error.stage, error.source, error.row) == ("infer", "/in/3", 97)
-    assert "at last over 4 rows up to row 0 of /in/4: " in error.message
+    assert "most recently on 4 rows up to row 0 of /in/4: " in error.message
     stage = hand.noting(StageAdapter("infer", (lambda rows: rows,)))
     stage.functions[0](batch().rows.slice(1, 2))
     error = over_rows_in_hand(job, died())
     assert (error.source, error.row) == ("/in/3", 98)
-    assert "at last over 2 rows up to row 99: " in error.message
+    assert "most recently on 2 rows up to row 99: " in error.message
 
 
 @pytest.mark.usefixtures("table")
@@ -146,7 +146,7 @@ def test_a_row_that_ends_its_process_alone_twice_is_set_aside(
 
 ASSERTED = "CUDA error: device-side assert triggered"
 """What torch says; no test here has a GPU that would."""
-LOST = f"its GPU took no call any more: RuntimeError: {ASSERTED}"
+LOST = f"its GPU accepted no more calls: RuntimeError: {ASSERTED}"
 
 
 class Replicas:
@@ -209,7 +209,7 @@ def test_a_row_that_costs_each_process_its_device_is_set_aside(
     assert died == (2 if size == 1 else 3), "and a first one, which notes nothing"
     (aside,) = [row for each in made for row in each.rejected]
     assert (aside.row, aside.error_type) == (bad, "ProcessDied")
-    assert f"alone in hand, twice: {LOST} (test_poison_rows.py:" in aside.error_message
+    assert f"it had only this row: {LOST} (test_poison_rows.py:" in aside.error_message
     assert sum(len(each.rows) for each in made) == 19
 
 

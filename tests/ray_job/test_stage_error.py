@@ -9,7 +9,7 @@ def test_a_missing_package_is_named_and_no_attempt_will_help() -> None:
     assert isinstance(error, InvalidSpec)
     assert "environment.pip" in str(error)
     assert "'nltk'" in str(error)
-    assert "a preview without --cluster (on_cluster), take the process as it is" in str(error)
+    assert "a preview without --cluster (on_cluster), use this process's packages" in str(error)
 
 
 def test_any_other_error_can_be_tried_again() -> None:

@@ -139,7 +139,7 @@ def test_a_model_that_was_replaced_after_the_plan_predicts_nothing(tmp_path: Pat
     job = planned_job(tmp_path, {"kind": "sklearn", "path": str(file)})
     infer_stage(job, "cpu", 1)
     skops.io.dump(LinearRegression().fit(rows.to_pandas(), [2, 1]), file)
-    with pytest.raises(InvalidSpec, match=r"model\.skops' holds another model than when the run"):
+    with pytest.raises(InvalidSpec, match=r"model\.skops' is another model than when the run"):
         infer_stage(job, "cpu", 1)
 
 
@@ -156,7 +156,7 @@ def test_a_folder_whose_weights_were_replaced_after_the_plan_predicts_nothing(
     infer_stage(job, "cpu", 1)
     weights = {name: each * 2 for name, each in load_file(file).items()}
     save_file(weights, file, {"format": "pt"})
-    with pytest.raises(InvalidSpec, match=r"model\.name_or_path: .* holds another model than when"):
+    with pytest.raises(InvalidSpec, match=r"model\.name_or_path: .* is another model than when"):
         infer_stage(job, "cpu", 1)
 
 
@@ -206,7 +206,7 @@ def test_a_model_whose_file_is_written_over_predicts_nothing_more(
     file.touch()
     list(stage(rows))
     shutil.copyfile(other, file)
-    with pytest.raises(InvalidSpec, match=r"model\.\w+: .* holds another model than when the run"):
+    with pytest.raises(InvalidSpec, match=r"model\.\w+: .* is another model than when the run"):
         list(stage(rows))
 
 
@@ -235,7 +235,7 @@ def test_a_class_whose_weights_were_replaced_after_the_plan_predicts_nothing(
     code = {"kind": "python", "class": "tests.kinds.torch_code:Digits"}
     job = planned_job(tmp_path, {**code, "weight_files": [str(tmp_path / "w.txt")]})
     (tmp_path / "w.txt").write_text("3")
-    with pytest.raises(InvalidSpec, match=r"model\.weight_files: .* holds another model than when"):
+    with pytest.raises(InvalidSpec, match=r"model\.weight_files: .* is another model than when"):
         infer_stage(job, "cpu", 1)
 
 
@@ -251,7 +251,7 @@ def test_code_that_was_changed_after_the_plan_does_no_rows(tmp_path: Path) -> No
     file.write_text(code.replace("2", "3"))
     sys.modules.pop("own_doubling", None)  # as in another process
     for begin in (partial(preprocess_stage, job, 1), partial(infer_stage, job, "cpu", 1)):
-        with pytest.raises(InvalidSpec, match="holds other code than when the run was planned"):
+        with pytest.raises(InvalidSpec, match="has other code than when the run was planned"):
             begin()
     sent = job.spec.model_copy(update={"cluster": RayJobsCluster(address="http://127.0.0.1:1")})
     infer_stage(replace(job, spec=sent), "cpu", 1)  # with the code as it was sent

@@ -314,7 +314,9 @@ def test_a_listing_that_omits_what_a_writer_has_just_pinned_stops_no_job(place: 
 def test_an_input_that_is_rewritten_after_the_plan_is_not_mixed(place: Place) -> None:
     planned = make_plan(place.spec)
     place.put("1.parquet", ROWS, rows=10)
-    with pytest.raises(BatchInferenceError, match=r"in/1\.parquet.*rewritten after it was planned"):
+    with pytest.raises(
+        BatchInferenceError, match=r"in/1\.parquet.*rewritten after the run was planned"
+    ):
         run_attempt(planned)
     place.run()
     assert place.published() == ALL[: ROWS + 10]

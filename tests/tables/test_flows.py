@@ -254,7 +254,7 @@ def test_what_has_been_files_does_not_become_a_table_nor_the_other_way_round(
         done = run_spec(spec, f"sink.path={out}", rows=[{"id": 0, "x": 1.0}])
         there = sorted(out.rglob("*"))
         other = done.spec.model_copy(update={"sink": sinks[after](path=str(out))})
-        with pytest.raises(InvalidSpec, match=r"put sink\.kind back") as refused:
+        with pytest.raises(InvalidSpec, match=r"set sink\.kind back") as refused:
             make_plan(other, anew)
         assert str(refused.value).startswith(f"sink.path: '{out}' has been published as ")
         assert ("files until now" if before == "jsonl" else f"the {kind} table") in str(

@@ -78,7 +78,7 @@ def test_a_table_that_others_have_written_anew_gets_no_row_twice(
     said = refused(bench, "k2", {"b": "v1"}, UNMARKED)
     refused(bench, "k3", {"a": "v2"}, UNMARKED)
     if is_cleaned:
-        assert "No version with all of them is left" in said
+        assert "No version with all of them remains" in said
         EMPTY[bench.kind](bench)
         bench.run("k4", {"a": "v1", "b": "v1"}, replaces=True)
     else:

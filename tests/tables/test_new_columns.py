@@ -256,7 +256,7 @@ def test_files_take_none(tmp_path: Path, kind: str) -> None:
     put(spec, "1", id=[1])
     run(spec)
     put(spec, "2", id=[2], label=["cat"])
-    with pytest.raises(SchemaMismatch, match=r"\['label'\].* has not: read them no more \(source"):
+    with pytest.raises(SchemaMismatch, match=r"\['label'\].* stop reading them \(source"):
         make_plan(spec)
 
 

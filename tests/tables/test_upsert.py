@@ -120,7 +120,7 @@ def test_rows_that_were_moved_are_never_doubled(bench: TableBench) -> None:
 
 def go_back(bench: TableBench, said: str) -> None:
     """Do as an error says that the table is to be brought back."""
-    call = said.partition("Go back with ")[2].partition(", which")[0]
+    call = said.partition("Restore it with ")[2].partition(", which")[0]
     if bench.kind == "iceberg":
         with iceberg(bench) as table:
             eval(call, {"table": table})
@@ -139,7 +139,7 @@ def test_a_column_that_others_have_filled_loses_no_value_unseen(
     bench.run("k1", {"a": "v1"}, **ids(1, 2, 3))
     lance(bench).add_columns({"theirs": "id + 100"})
     again = bench.prepare("k2", {"b": "v1"}, **ids(3, 4, 5))
-    with pytest.raises(InvalidSpec, match=r"filled a column .* \(to drop it is enough\)") as error:
+    with pytest.raises(InvalidSpec, match=r"filled a column .* \(dropping it is enough\)") as error:
         bench.put(again)
     assert frame_of(bench)["theirs"].to_list() == [101, 102, 103]
     if is_dropped:

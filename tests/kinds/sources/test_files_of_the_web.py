@@ -230,9 +230,9 @@ def test_what_is_no_url_is_a_wrong_spec() -> None:
 
 
 def test_a_web_server_takes_no_files() -> None:
-    with pytest.raises(ValueError, match="a web server takes no files: name a folder"):
+    with pytest.raises(ValueError, match="a web server does not accept files: use a folder"):
         ParquetSink(path="https://host/out")
-    with pytest.raises(ValueError, match="a web server takes no files: name a folder"):
+    with pytest.raises(ValueError, match="a web server does not accept files: use a folder"):
         PreprocessOptions(path="https://host/kept")
 
 
@@ -243,7 +243,9 @@ def test_folders_and_globs_are_refused_at_once(url: str) -> None:
         "model": {"kind": "python", "class": "a:B"},
         "sink": {"kind": "parquet", "path": "/out"},
     }
-    with pytest.raises(InvalidSpec, match=r"^source\.path: .*a web server lists no files: name"):
+    with pytest.raises(
+        InvalidSpec, match=r"^source\.path: .*files on a web server cannot be listed: give"
+    ):
         parse_spec(raw)
     raw["source"]["path"] = ["https://host/a.parquet?x=[y]*/", "https://[::1]:80/a.parquet"]
     parse_spec(raw)

@@ -882,7 +882,7 @@ def test_a_vector_of_no_file_that_is_listed_is_said(
     linked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os.path, "realpath", str)
-    with pytest.raises(InvalidSpec, match=r"deleted in 1 file, of which it lists 0: name"):
+    with pytest.raises(InvalidSpec, match=r"deleted in 1 file, of which it lists 0: use"):
         ids(DeltaSource(path=str(linked)))
 
 
