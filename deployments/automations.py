@@ -177,7 +177,7 @@ def id_of(deployment: str) -> UUID:
         try:
             return UUID(str(client.read_deployment_by_name(deployment).id))
         except (ObjectNotFound, ValueError):  # the latter of a name without a flow's
-            problem = "is none of this server's: name it as `prefect deployment ls` does"
+            problem = "is not on this server: write it as `prefect deployment ls` shows it"
             raise InvalidSpec.at("deployment", deployment, problem) from None
 
 

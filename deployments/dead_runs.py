@@ -79,8 +79,8 @@ def end_unstarted_runs(minutes: float = UNSTARTED_MINUTES) -> Automation:
     crashed = ChangeFlowRunState(
         state=StateType.CRASHED,
         name="Crashed",
-        message=f"it has not begun in {counted(minutes, 'minute')}: its worker is gone, "
-        "or no machine was to be had",
+        message=f"it has not started in {counted(minutes, 'minute')}: its worker is gone, or no "
+        "machine was available",
         force=False,
     )
     begun = ["Running", "Retrying", "Cancelling", *ENDS, "TimedOut", *SCHEDULED, SUSPENDED]

@@ -79,13 +79,13 @@ def deploy(
     if others := left_behind(client, wanted):
         tell(
             f"{counted(len(others), 'deployment')} of the same work pool, not in {prefect_file}, "
-            f"on a schedule: {', '.join(others)}; one that is in no other file either "
-            "was left behind, and prefect deployment delete NAME removes it"
+            f"on a schedule: {', '.join(others)}; one that is not in another file either is a "
+            "leftover: prefect deployment delete NAME removes it"
         )
     for name in automations_left(client, {str(each.id) for each in all_deployments(client)}):
         tell(
-            f"the automation {name!r} is of a deployment that is gone, and goes on: make it anew "
-            "for the one that is there now, or delete it in Prefect's pages"
+            f"the automation {name!r} belongs to a deployment that is gone, but still runs: "
+            "create it again for the current deployment, or delete it in Prefect's UI"
         )
 
 
@@ -141,9 +141,9 @@ def check_specs_of_schedules(deployment: Deployment) -> None:
             parse_spec(given)
         except InvalidSpec as error:
             raise InvalidSpec(
-                f"{deployment.name}: schedules.parameters.spec takes the place of the deployment's "
-                "whole spec: make it by another step full_spec with an id of its own and changes, "
-                f"and name its output here. As it is, {error}"
+                f"{deployment.name}: schedules.parameters.spec replaces the deployment's whole "
+                "spec: make it with another full_spec step with its own id and changes, and use "
+                f"its output here. Now {error}"
             ) from error
 
 

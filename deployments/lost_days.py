@@ -35,20 +35,19 @@ def refuse_lost_days(spec: BatchInferenceSpec, schedule: Schedule) -> None:
     if days is not None:
         before, after = days
         zone, of_paths = schedule.zone, spec.scheduled.timezone
-        way_out = "let it start an hour or two later"
+        way_out = "start it an hour or two later"
         if zone != of_paths:
             way_out = f"set scheduled.timezone to {zone}"
         elif (spec.scheduled.offset or "d")[-1] in "hm":
             way_out = (
-                "write scheduled.offset in days, as in -1d, which go by the calendar, or leave it "
-                "out where it stays within a day"
+                "write scheduled.offset in days, such as -1d, which follow the calendar, or "
+                "leave it out if it stays within a day"
             )
         raise InvalidSpec.at(
             f"schedules.{schedule.kind}",
             getattr(schedule, schedule.kind),
-            f"of {zone}: as clocks change there, the paths, whose scheduled.timezone is "
-            f"{of_paths}, name {before} and next {after}, and no run would take what lies "
-            f"between: {way_out}",
+            f"of {zone}: because clocks change there, the paths (scheduled.timezone {of_paths}) "
+            f"name {before} and then {after}, and no run would take what lies between: {way_out}",
         )
 
 

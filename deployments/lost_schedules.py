@@ -34,7 +34,10 @@ def remove_lost_schedules(
         keep_late_runs(client, found)
     for schedule in lost:
         client.delete_deployment_schedule(found.id, schedule.id)
-        tell(f"the schedule {schedule.slug} of {found.name} is gone, as from its file")
+        tell(
+            f"the schedule {schedule.slug} of {found.name} is removed, since its file does not "
+            "have it"
+        )
 
 
 def keep_late_runs(client: "SyncPrefectClient", deployment: "DeploymentResponse") -> None:

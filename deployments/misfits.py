@@ -33,7 +33,7 @@ def refuse_misfit_values(deployment: Deployment) -> None:
         try:
             create_model("Parameters", __config__=any_class, **fields).model_validate({name: value})
         except ValidationError as error:
-            problem = f"does not fit, and each of its runs would fail: {error.errors()[0]['msg']}"
+            problem = f"does not fit, so each of its runs would fail: {error.errors()[0]['msg']}"
             raise InvalidSpec.at(f"{deployment.name}: {place}.{name}", value, problem) from error
 
 

@@ -52,7 +52,7 @@ def refuse_misfit(place: str, name: str, given: Iterable[str]) -> None:
     try:
         function: Callable[..., Any] = import_object(name)
     except Exception as error:  # of any kind: it may be somebody's code
-        problem = f"is no step that can be called: {type(error).__name__}: {error}"
+        problem = f"is not a step that can be called: {type(error).__name__}: {error}"
         raise InvalidSpec.at(place, name, problem) from error
     refuse_untaken(place, name, function, given)
     try:
@@ -91,7 +91,10 @@ def refuse_untaken(
         return
     for each in given:
         if each not in taken:
-            problem = f"is nothing that {name} takes: {', '.join(taken)}{did_you_mean(each, taken)}"
+            problem = (
+                f"is not a parameter of {name}, which takes "
+                f"{', '.join(taken)}{did_you_mean(each, taken)}"
+            )
             raise InvalidSpec.at(place, each, problem)
 
 

@@ -26,7 +26,7 @@ def named_server(*failures: type[Exception]) -> Iterator[None]:
     try:
         if not PREFECT_API_URL.value():
             raise InvalidSpec(
-                "PREFECT_API_URL: names no server: export it first, as in "
+                "PREFECT_API_URL: is not set: export it first, such as "
                 "PREFECT_API_URL=https://prefect.example.com/api"
             )
         with trouble_told():

@@ -28,7 +28,7 @@ def refuse_unfilled(parameters: Any, steps: list[dict[str, dict[str, Any]]]) -> 
         if name.startswith(OF_NO_STEP) or any(is_of(name, path) for path in known):
             continue
         there = ", ".join(".".join(path) for path in known if len(path) > 1) or "no step with an id"
-        raise ValueError(f"{{{{ {name} }}}} is no output of a build step: there is {there}")
+        raise ValueError(f"{{{{ {name} }}}} is not an output of a build step: there is {there}")
 
 
 def outputs_of(step: str, inputs: dict[str, Any]) -> list[list[str]]:

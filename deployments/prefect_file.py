@@ -78,7 +78,7 @@ class Schedule(Strict):
         if len(given) != 1:
             raise ValueError("give one of cron, interval and rrule")
         if self.cron is not None and self.timezone is None:
-            raise ValueError("give the timezone of cron, as in Europe/Zurich or UTC")
+            raise ValueError("give the timezone of cron, such as Europe/Zurich or UTC")
         if not self.is_filled_in:
             self.on_clock(self.zone)
         return self
@@ -168,7 +168,7 @@ class PrefectFile(Strict):
         # Of two, Prefect would keep the one that is deployed last.
         names = Counter((each.entrypoint, each.name) for each in self.deployments)
         if twice := [name for (_, name), count in names.items() if count > 1]:
-            raise ValueError(f"several deployments of one flow are called {', '.join(twice)}")
+            raise ValueError(f"several deployments of one flow are named {', '.join(twice)}")
         return self
 
     @model_validator(mode="after")

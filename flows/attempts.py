@@ -232,10 +232,10 @@ def given_up(
     rows = "rows" if gap.rows is None else counted(gap.rows, "row")
     first = planned.plan.shards["path"][int(gap.shards[0])].as_py()
     return RowsMissing(
-        f"after {counted(tried, 'attempt')}, the last of which ended well, there is no record that "
-        f"counts of {rows} in {counted(len(gap.shards), 'shard')}, the first of {first}: look into "
-        f"that file, the jobs' logs, and the records in "
-        f"{url_on(planned.storage, planned.run.records)}; run again to go on with what is missing"
+        f"after {counted(tried, 'attempt')}, the last of them successful, {rows} in "
+        f"{counted(len(gap.shards), 'shard')} still have no valid record, the first of {first}: "
+        "check that file, the jobs' logs, and the records in "
+        f"{url_on(planned.storage, planned.run.records)}; run again to predict what is missing"
     )
 
 
@@ -246,7 +246,7 @@ def planned_anew(planned: PlannedRun) -> PlannedRun:
         InputChanged: it is one that predicts published rows again, which have changed.
     """
     if isinstance(planned, SampledRun):
-        raise InputChanged("an input has changed while it was read: verify again")
+        raise InputChanged("an input changed while it was read: verify again")
     own = main_of(planned)
     anew = plan_run(own.spec, own.options)
     if anew.run_key == own.run_key:  # attempts of this call are in it already

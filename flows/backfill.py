@@ -48,7 +48,7 @@ from tasks.spec import BatchInferenceSpec
 from tasks.timeouts import at_output
 
 check = task(name="check", persist_result=False, retries=0)(check_spec)
-LEFT = "its process is gone; the backfill was started again, and goes on with this period"
+LEFT = "its process is gone; the backfill was started again and continues with this period"
 
 
 @dataclass(frozen=True)
@@ -156,9 +156,9 @@ def bring_up(backfill: Backfill, portion: Portion) -> Outcome:
         return outcome if outcome.what else run(backfill, portion, outcome)
     except BatchInferenceError as error:
         told = f"{error}\nThe backfill stopped at {portion.name}"
-        way_on = "run it again to go on there; what is done is skipped"
+        way_on = "run it again to continue there; what is done is skipped"
         if not (error.can_retry or isinstance(error, RunStopped | OutputHeld)):
-            way_on = f"mend that, then {way_on}"
+            way_on = f"fix that, then {way_on}"
         raise error.retold(f"{told}: {way_on}") from error
 
 
@@ -211,7 +211,7 @@ def look(backfill: Backfill, portion: Portion) -> Outcome:
 def run(backfill: Backfill, portion: Portion, outcome: Outcome) -> Outcome:
     """Run what an output needs: every input again, or only new ones."""
     if outcome.inputs_dropped:
-        said = "%s: the rows of %d inputs that are gone from the source will be gone, too"
+        said = "%s: the rows of %d inputs that are no longer at the source will be removed too"
         get_run_logger().warning(said, portion.name, outcome.inputs_dropped)
     flow = copy(batch_inference)  # with_options would make the schema of its parameters anew
     flow.flow_run_name = portion.flow_run_name
@@ -245,5 +245,7 @@ def show(spec: BatchInferenceSpec, done: list[Outcome]) -> None:
 def refuse_nothing(spec: BatchInferenceSpec, done: list[Outcome]) -> None:
     """Raise InputNotFound if no period had any input, unless the spec allows that."""
     if spec.source.on_empty == "fail" and all(each.what == "no data" for each in done):
-        problem = "holds no input at any of these times; mend the path, or source.on_empty: succeed"
+        problem = (
+            "has no input at any of these times; correct the path, or set source.on_empty: succeed"
+        )
         raise InputNotFound.at("source.path", spec.source.path, problem)

@@ -177,7 +177,7 @@ def finish_earlier(written: BatchInferenceSpec, time: str, options: RunOptions) 
     except BatchInferenceError as error:
         way_on = f"with --restart it {LEFT_TO_A_BACKFILL}"
         if isinstance(error, GateFailed):
-            way_on = f"--accept publishes it with --scheduled-time {time} alone; {way_on}"
+            way_on = f"--accept publishes it only with --scheduled-time {time}; {way_on}"
         raise error.retold(
             f"{error}\nThis is the unfinished run of the scheduled time {time}, which other times "
             f"wait for; {way_on}"

@@ -35,7 +35,7 @@ TIMED_OUT = "TimedOut"
 CANCELLED_SINCE: dict[str, float] = {}
 """When this process has first seen of a flow run, which its worker is to end, that it is."""
 BECOMING_EARNEST = Lock()
-RETRIED, UNSTARTED = BEGUN_AGAIN = ("retried after a crash", "it had not begun")
+RETRIED, UNSTARTED = BEGUN_AGAIN = ("retried after a crash", "it had not started")
 """What a server's automations say as they schedule a crashed run again, whoever cancelled it."""
 AWAITS_PLACE = "AwaitingConcurrencySlot"
 """Prefect's name of the state in which a run waits for a place below its deployment's limit."""
@@ -79,8 +79,8 @@ def refuse_cancelled_meanwhile() -> None:
     if any(state.is_cancelled() or state.is_cancelling() for state in since):
         cancel_in_earnest(str(run.id))  # else it would be said to have failed
         raise RunStopped(
-            "somebody has cancelled the flow run while it waited to begin; run again to go on "
-            "where it stopped"
+            "the flow run was cancelled while it waited to start; run again to continue where it "
+            "stopped"
         )
 
 
@@ -152,8 +152,8 @@ def refuse_cancelled(flow_runs: tuple[str, ...]) -> None:
         is_cancelled = are_to_end(flow_runs, in_main_thread())
     if is_cancelled:
         raise RunStopped(
-            "somebody has cancelled the flow run, or the time of the flow that called it is up; "
-            "run again to go on"
+            "the flow run was cancelled, or the time of the flow that called it is over; run "
+            "again to continue"
         )
 
 

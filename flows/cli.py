@@ -18,19 +18,19 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="The spec.")]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="FIELD=VALUE", help="Change a field, as in model.revision=v2."),
+    typer.Option("--set", metavar="FIELD=VALUE", help="Change a field, such as model.revision=v2."),
 ]
 ScheduledTime = Annotated[
     str | None,
     typer.Option(
         metavar="TIME",
-        help="What {scheduled:...} in paths stands for, as in 2026-01-31T02:00; else now.",
+        help="The time for {scheduled:...} in paths, such as 2026-01-31T02:00; default: now.",
     ),
 ]
 OnCluster = Annotated[
-    bool, typer.Option("--cluster", help="On the spec's cluster; else in this process.")
+    bool, typer.Option("--cluster", help="On the spec's cluster; default: in this process.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="End with the report as one line of JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="End with the report as one JSON line.")]
 
 
 @app.callback()
@@ -43,13 +43,13 @@ def run(
     spec_file: SpecFile,
     set_: Set = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Only so many rows; needs --output.")
+        int | None, typer.Option(min=1, help="Maximum number of rows; needs --output.")
     ] = None,
-    output: Annotated[str | None, typer.Option(help="Another output than the spec's.")] = None,
+    output: Annotated[str | None, typer.Option(help="Output to use instead of the spec's.")] = None,
     address: Annotated[str | None, typer.Option(help="Address of a running Ray.")] = None,
     replace_output: Annotated[bool, typer.Option(help="Replace what is published.")] = False,
     restart: Annotated[bool, typer.Option(help="Give up another spec's unfinished run.")] = False,
-    accept: Annotated[bool, typer.Option(help="Publish what gates hold back.")] = False,
+    accept: Annotated[bool, typer.Option(help="Publish rows that gates hold back.")] = False,
     profile: Annotated[
         bool, typer.Option(help="Leave profiles of the stages in the run's folder.")
     ] = False,
@@ -90,9 +90,9 @@ def verify(
     spec_file: SpecFile,
     rows: Annotated[int, typer.Option(help="How many rows.")] = 64,
     accept: Annotated[
-        bool, typer.Option(help="Where all come out the same, have runs go on under this config.")
+        bool, typer.Option(help="If all come out the same, let runs continue with this config.")
     ] = False,
-    tolerance: Annotated[float, typer.Option(help="Of floats, as a share of the value.")] = 1e-4,
+    tolerance: Annotated[float, typer.Option(help="For floats, as a share of the value.")] = 1e-4,
     cluster: OnCluster = False,
     set_: Set = None,
     scheduled_time: ScheduledTime = None,
@@ -129,12 +129,12 @@ def backfill(
         str | None, typer.Option("--from", metavar="TIME", help="First scheduled time.")
     ] = None,
     to: Annotated[str | None, typer.Option(metavar="TIME", help="Last scheduled time.")] = None,
-    every: Annotated[str, typer.Option(metavar="STEP", help="As in 1d, 6h or 1w.")] = "1d",
+    every: Annotated[str, typer.Option(metavar="STEP", help="Such as 1d, 6h or 1w.")] = "1d",
     set_: Set = None,
     restart: Annotated[bool, typer.Option(help="Give up unfinished runs.")] = False,
-    accept: Annotated[bool, typer.Option(help="Publish what gates hold back.")] = False,
+    accept: Annotated[bool, typer.Option(help="Publish rows that gates hold back.")] = False,
     verify: Annotated[
-        bool, typer.Option(help="Keep what another config made where some rows come out the same.")
+        bool, typer.Option(help="Keep another config's rows if a sample comes out the same.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -171,7 +171,7 @@ def status(
 @app.command()
 def clean(
     spec_file: SpecFile,
-    delete: Annotated[bool, typer.Option(help="Delete them; else they are only listed.")] = False,
+    delete: Annotated[bool, typer.Option(help="Delete them; default: only list them.")] = False,
     set_: Set = None,
     scheduled_time: ScheduledTime = None,
     as_json: AsJson = False,
@@ -202,18 +202,18 @@ def search(
     k: Annotated[int, typer.Option("-k", min=1, help="How many rows to find.")] = 10,
     query_as: Annotated[
         Literal["auto", "text", "image", "vector"],
-        typer.Option("--as", help="What the query is, where its look is misleading."),
+        typer.Option("--as", help="What the query is, if that is not detected correctly."),
     ] = "auto",
     column: Annotated[str | None, typer.Option(help="The column of embeddings.")] = None,
     any_model: Annotated[
-        bool, typer.Option(help="Search also where another model made the embeddings.")
+        bool, typer.Option(help="Search even if another model made the embeddings.")
     ] = False,
     index: Annotated[
         Literal["auto", "update", "off"],
-        typer.Option(help="update: make an index, or bring it up to date; off: use none."),
+        typer.Option(help="update: create or update an index; off: use none."),
     ] = "auto",
     recall: Annotated[
-        float, typer.Option(help="Share of the nearest rows that an updated index is to find.")
+        float, typer.Option(help="Share of the nearest rows that an updated index should find.")
     ] = 0.95,
     set_: Set = None,
     scheduled_time: ScheduledTime = None,

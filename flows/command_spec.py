@@ -31,17 +31,17 @@ def spec_for_run(
     """
     given, time = list(overrides or []), time_meant(scheduled_time)
     if address == "":  # in a file it is a box of Prefect's form that was cleared
-        raise InvalidSpec.at("--address", address, "is empty: name a Ray, or leave it out")
+        raise InvalidSpec.at("--address", address, "is empty: give an address, or leave it out")
     if address is not None:
         given.append(f"cluster={json.dumps({'kind': 'local', 'address': address})}")
     if limit is not None and output is None:
-        raise InvalidSpec.at("--limit", limit, "needs --output: a part of the rows is no version")
+        raise InvalidSpec.at("--limit", limit, "needs --output: some rows are not a version")
     spec = load_spec(spec_file, given)
     if output is not None:
         own, spec = spec, load_spec(spec_file, [*given, sink_at(output)])
         refuse_same_name(own, given, output)
         if limit is not None and place_of(own, time) == place_of(spec, time):
-            problem = "is the spec's own output, and a part of the rows is no version: name another"
+            problem = "is the spec's own output, but some rows are not a version: give another"
             raise InvalidSpec.at("--output", output, problem)
     warn_of_no_use(spec, scheduled_time)
     check_spec(at_time(spec, time))
@@ -64,7 +64,7 @@ def refuse_same_name(own: BatchInferenceSpec, overrides: list[str], output: str)
     """
     table = getattr(own.sink, "table", None)
     if table is not None and not any(each.startswith("sink.table=") for each in overrides):
-        problem = f"would be {table} to the catalog's readers: give it a name too, --set sink.table"
+        problem = f"would still be {table} in the catalog: rename it too, with --set sink.table"
         raise InvalidSpec.at("--output", output, f"{problem}=...")
 
 
@@ -107,7 +107,7 @@ def warn_of_no_use(spec: BatchInferenceSpec, scheduled_time: str | None) -> None
     It is no error: what calls this for many specs names it for all of them.
     """
     if scheduled_time is not None and not is_scheduled(spec):
-        problem = "changes nothing: no path of the spec holds {scheduled:...}"
+        problem = "has no effect: no path of the spec contains {scheduled:...}"
         say(f"warning: --scheduled-time {scheduled_time} {problem}")
 
 

@@ -142,7 +142,7 @@ def doing_without(stream: IO[str]) -> Iterator[None]:
     except OSError as error:
         give_up(stream)
         if stream is not sys.stderr:
-            say(f"what was found is lost: standard output: {error.strerror}")
+            say(f"the results are lost: standard output: {error.strerror}")
 
 
 def give_up(stream: IO[str]) -> None:

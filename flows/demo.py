@@ -24,7 +24,7 @@ def run_demo(folder: Path, as_json: bool) -> None:
     try:
         data = prepare_digits(folder.resolve())
     except OSError as error:
-        raise InvalidSpec.at("FOLDER", str(folder), f"cannot hold the demo: {error}") from error
+        raise InvalidSpec.at("FOLDER", str(folder), f"is not usable: {error}") from error
     files = f"{data.num_held_out} images it has never seen and {data.num_broken} broken files"
     console.print(f"[bold]running[/] the flow over {files}")
     spec = load_spec(data.spec)
@@ -41,9 +41,8 @@ def tell(data: DemoData, figures: dict[str, Any]) -> None:
         share = f"{figures['accuracy']:.1%}"
         results.print(f"[bold]accuracy[/] on images the model has never seen: {share}")
     results.print(
-        "[bold]next[/] run it again, and see that nothing is done twice:\n"
-        f"  {escape(sys.argv[0])} run {escape(str(data.spec))}\n"
-        "or add images of your own to the folder, and see that only they are done:\n"
-        f"  {escape(str(data.held_out))}",
+        f"[bold]next[/] run it again to see that nothing is done twice:\n  {escape(sys.argv[0])} "
+        f"run {escape(str(data.spec))}\nor add your own images to the folder to see that only "
+        f"they are done:\n  {escape(str(data.held_out))}",
         soft_wrap=True,
     )

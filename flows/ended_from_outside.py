@@ -11,11 +11,11 @@ from tasks.errors import RunStopped, RunTimedOut
 def told_as(error: BaseException) -> BaseException:
     """What a report says of an error: one that comes from outside has no words for it."""
     if isinstance(error, CancelledError):
-        return RunTimedOut(f"{why_cancelled()}; run it again to go on where it stopped")
+        return RunTimedOut(f"{why_cancelled()}; run it again to continue where it stopped")
     if isinstance(error, (KeyboardInterrupt, TerminationSignal)):
         return RunStopped(
-            "stopped by hand, by Ctrl-C or in Prefect, or by a signal as of a machine that goes "
-            "down; run it again to go on where it stopped"
+            "stopped by hand (Ctrl-C or Prefect) or by a signal, such as a machine's shutdown; "
+            "run it again to continue where it stopped"
         )
     return error
 
@@ -27,6 +27,6 @@ def why_cancelled() -> str:
     if limit:
         return f"the run took longer than timeout_seconds {limit:g} of its flow"
     return (
-        "Prefect has ended the flow run: timeout_seconds of the flow that called it are over, or "
-        "it has lost its place below a concurrency limit"
+        "Prefect ended the flow run: timeout_seconds of the flow that called it are over, or it "
+        "lost its slot of a concurrency limit"
     )

@@ -23,7 +23,7 @@ from tasks.spec_file import load_spec
 @contextmanager
 def at_terminal(
     imports: Iterable[str] = (),
-    stopped: str = "stopped; the next run goes on from what is recorded",
+    stopped: str = "stopped; the next run continues from what is recorded",
 ) -> Iterator[None]:
     """A flow that somebody sees at work, and may end with Ctrl-C.
 
@@ -135,7 +135,7 @@ def call_preview(
     if as_json:
         print_json(found)
     if reasons := found["would_be_held_back"]:
-        raise HeldBack(f"a run of such rows would publish nothing: {'; '.join(reasons)}")
+        raise HeldBack(f"a run with such rows would publish nothing: {'; '.join(reasons)}")
 
 
 def call_verify(

@@ -49,7 +49,7 @@ def trouble_with_server(error: BaseException) -> BatchInferenceError | None:
         return InvalidSpec.at("PREFECT_API_URL", server_shown(), problem)
     if TOO_LONG in str(cause):
         return InvalidSpec(
-            "Prefect's server takes no spec of that length: name folders in place of files, or set "
+            "the spec is too long for Prefect's server: list folders instead of files, or set "
             "PREFECT_SERVER_API_MAX_PARAMETER_SIZE=0 in its environment"
         )
     return None if is_refusal(cause) else away(server_shown(), cause)
@@ -106,7 +106,7 @@ def is_no_api(error: BaseException | None) -> bool:
 def elsewhere(server: str) -> InvalidSpec:
     """What to raise where there is another server, or another part of Prefect's."""
     at = urlsplit(server)
-    whole = "" if "/api" in at.path else f", as in {at.scheme}://{at.netloc}/api"
+    whole = "" if "/api" in at.path else f", such as {at.scheme}://{at.netloc}/api"
     problem = f"is not where Prefect's API is: it must end in /api{whole}"
     cloud = "on Prefect Cloud in /api/accounts/ID/workspaces/ID"
     return InvalidSpec.at("PREFECT_API_URL", server, f"{problem}; {cloud}")
@@ -116,12 +116,12 @@ def away(server: str, error: httpx.HTTPError) -> Unreachable:
     """What to raise for a server that does not answer."""
     if (distrust := certificate_problem(error)) is not None:
         return Unreachable(
-            f"Prefect's server at {server} and we do not trust each other ({distrust}): name the "
-            "file of its authority in PREFECT_API_SSL_CERT_FILE"
+            f"Prefect's server at {server} is not trusted ({distrust}): set "
+            "PREFECT_API_SSL_CERT_FILE to the certificate file of its authority"
         )
     return Unreachable(
-        f"Prefect's server at {server} does not answer, or does not let us in "
-        f"({type(error).__name__}): see that it runs, and that PREFECT_API_URL and "
-        "PREFECT_API_AUTH_STRING, or PREFECT_API_KEY, are its own; nothing that is recorded or "
-        "published is lost, run again to go on"
+        f"Prefect's server at {server} does not answer, or refuses access "
+        f"({type(error).__name__}): check that it runs, and that PREFECT_API_URL and "
+        "PREFECT_API_AUTH_STRING, or PREFECT_API_KEY, are correct; nothing recorded or published "
+        "is lost, run again to continue"
     )

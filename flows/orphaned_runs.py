@@ -13,8 +13,8 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.objects import State, StateType
 from prefect.states import Cancelled, Crashed
 
-GONE = "its process is gone, and so is the flow run that began it: run that again to go on here"
-CANCELLED = "the flow run that began it was cancelled"
+GONE = "its process and the flow run that started it are gone: run that again to continue here"
+CANCELLED = "the flow run that started it was cancelled"
 
 
 def end_its_runs(flow: Any, flow_run: Any, state: Any) -> None:

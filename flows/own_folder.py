@@ -7,7 +7,7 @@ from tasks.errors import InvalidSpec
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_reading.paths import places, places_read
 
-PROBLEM = "is relative to a folder that goes with this run: write it from / on"
+PROBLEM = "is relative to a folder that is deleted with this run: give an absolute path"
 
 
 def check_whole_paths(spec: BatchInferenceSpec) -> None:

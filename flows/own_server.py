@@ -58,8 +58,8 @@ def start_own_server(imports: Iterable[str] = ()) -> None:
         return
     if not PREFECT_SERVER_EPHEMERAL_ENABLED.value():
         raise InvalidSpec(
-            "no Prefect server is named, and PREFECT_SERVER_EPHEMERAL_ENABLED=false lets a run "
-            "start none of its own: set PREFECT_API_URL to one that runs, or leave that out"
+            "no Prefect server is set, and PREFECT_SERVER_EPHEMERAL_ENABLED=false keeps a run "
+            "from starting its own: set PREFECT_API_URL to a server, or unset that variable"
         )
     check_home()
     pass_proxies_by()
@@ -89,7 +89,7 @@ def check_home() -> None:
     except OSError as error:
         raise InvalidSpec(
             f"Prefect cannot keep its records in {home}: {error.strerror}; set PREFECT_HOME to a "
-            "folder that can be written, or PREFECT_API_URL to a server that runs"
+            "writable folder, or PREFECT_API_URL to a running server"
         ) from error
 
 
@@ -141,8 +141,8 @@ def await_answer(address: str) -> None:
     except httpx.HTTPError as error:
         said = "it ended" if isinstance(error, httpx.NetworkError) else str(error)
         raise Unreachable(
-            f"Prefect's own server does not start: {said}. What it has said stands above; "
-            "PREFECT_API_URL names a server that runs"
+            f"Prefect's own server does not start: {said}. Its output is above; to use a running "
+            "server, set PREFECT_API_URL"
         ) from error
 
 

@@ -44,7 +44,7 @@ def check_spec_file(
     wrong: list[BatchInferenceError] = []
     for check in (*CHECKS, Check("inputs", inputs_to_do), nodes):
         if wrong and check.name in ("inputs", "nodes"):
-            print_check(results, check.name, "dim", "-", "not looked at")
+            print_check(results, check.name, "dim", "-", "not checked")
             continue
         try:
             with access_told(spec):
@@ -67,7 +67,7 @@ def inputs_to_do(spec: BatchInferenceSpec) -> str:
 def check_nodes(options: RunOptions, spec: BatchInferenceSpec) -> str:
     """See from every node of a cluster that runs already whether it can do the job."""
     if isinstance(spec.cluster, KubeRayCluster):
-        return "made when the run starts, and looked at then"
+        return "created when the run starts, and checked then"
     if not isinstance(spec.cluster, RayJobsCluster):
         return "this machine"
     planned = make_plan(spec, options, save=False)
@@ -163,12 +163,12 @@ def cancel_jobs(spec_file: Path, overrides: list[str] | None, scheduled_time: st
         results.print(line, soft_wrap=True)
     for job in told.unseen:
         name = f"attempt {job.attempt} of run {job.run_id}"
-        results.print(f"told {name} to stop; it is not seen at work", soft_wrap=True)
+        results.print(f"told {name} to stop; it does not seem to be running", soft_wrap=True)
     for job in told.ended:
         name = f"attempt {job.attempt} of run {job.run_id}, which has ended"
         results.print(f"no other job will follow {name}; run again to resume it", soft_wrap=True)
     if errors := told.errors + left.errors:
         raise errors[0]
     if not (left.stopped or told.stopped or told.unseen or told.ended):
-        unseen = "a run that is still being planned is not seen, and ends by Ctrl-C or in Prefect"
+        unseen = "a run that is still planning is not seen; stop it with Ctrl-C or in Prefect"
         results.print(f"no job is at work on {spec.sink.path}; {unseen}", soft_wrap=True)

@@ -57,12 +57,15 @@ def plan(spec: BatchInferenceSpec, options: RunOptions) -> PlannedRun:
                 if not set(error.flow_runs).isdisjoint(options.flow_runs):
                     raise OutputHeld(f"{OF_CALLER}: {error}") from error
                 raise
-            told = "this flow run was begun twice, and waits for its other process: %s"
+            told = "this flow run was started twice and waits for its other process: %s"
             if is_own:
                 until = math.inf  # and for whoever is at work after that
             else:
                 until = until or time.monotonic() + ENDS_SECONDS
-                told = "this flow run waits for another one, which ends or has followed its own: %s"
+                told = (
+                    "this flow run waits for another one that is ending, or that has followed "
+                    "its job: %s"
+                )
             get_run_logger().warning(told, error)
             while not error.is_over():
                 if time.monotonic() > until:

@@ -74,7 +74,7 @@ def seconds_told(seconds: dict[str, float | None]) -> str:
 def superseded_line(rows: dict[str, int]) -> dict[str, str]:
     """Rows of the run that are not published since it has newer ones of their keys."""
     superseded = rows.get("superseded")
-    return {"superseded": f"{superseded:,}, by newer rows of their keys"} if superseded else {}
+    return {"superseded": f"{superseded:,}, by newer rows with the same keys"} if superseded else {}
 
 
 def lines_of_earlier_work(report: dict[str, Any]) -> dict[str, str]:
@@ -108,7 +108,7 @@ def gates_line(report: dict[str, Any]) -> dict[str, str]:
     if not accepted:
         return {"gates": f"{len(gates)} passed"}
     failed = f"{len(accepted['failed'])} of {len(gates)} failed"
-    return {"gates": f"{failed}, published on the word of {accepted['by']}"}
+    return {"gates": f"{failed}, published because {accepted['by']} accepted it"}
 
 
 def left_by(report: dict[str, Any]) -> str:
@@ -118,8 +118,8 @@ def left_by(report: dict[str, Any]) -> str:
         return ""
     return (
         f"; the rows of {counted(changed, 'input')} changed or gone since are left: the next run "
-        "predicts them, but for what a table's compaction has moved to other files, which comes "
-        "back with --replace-output"
+        "predicts them, except what a table's compaction moved to other files, which needs "
+        "--replace-output"
     )
 
 
@@ -137,7 +137,7 @@ def print_output_status(console: Console, status: dict[str, Any]) -> None:
         "jobs": [f"attempt {each['attempt']} of run {each['run_id']}" for each in status["jobs"]],
         "runs": [f"run {each['run_id']}, in {each['at_work_in']}" for each in status["runs"]],
         "unfinished": [
-            f"run {each['run_id']}, {each['report'] or 'which has left no report'}"
+            f"run {each['run_id']}, {each['report'] or 'which left no report'}"
             for each in status["unfinished"]
         ],
     }

@@ -69,8 +69,8 @@ def preview_lines(found: dict[str, Any]) -> dict[str, str]:
         low, high = map(duration, estimate["seconds_range"])
         of = "all rows" if estimate["is_total"] else "a million rows"
         lines["estimate"] = (
-            f"{of} take {duration(estimate['seconds'])} ({low} to {high}), start-up left out; "
-            f"{estimate['stage']} bounds it; by small batches, as a rule slower than a run's"
+            f"{of} take {duration(estimate['seconds'])} ({low} to {high}), without start-up; "
+            f"{estimate['stage']} limits it; from small batches, usually slower than a run's"
         )
     if estimate and estimate["cost"] is not None:
         least, most = estimate["cost_range"]
@@ -87,23 +87,23 @@ def print_verified(console: Console, found: dict[str, Any]) -> None:
     """How many rows were compared, how far floats were off, and whether runs go on so."""
     rows, config = found["rows"], found["config"]
     lost = found["inputs_changed_or_gone"]
-    left = f"; {counted(lost, 'input')} passed over, changed or gone since" if lost else ""
+    left = f"; {counted(lost, 'input')} skipped, changed or gone since" if lost else ""
     if changed := found["rows_in_changed_files"]:
-        left += f"; {counted(changed, 'row')} passed over, whose files others have changed"
+        left += f"; {counted(changed, 'row')} skipped, since others have changed their files"
     largest = {name: each["largest_difference"] for name, each in found["columns"].items()}
     told = ", ".join(f"{name} by up to {most:.3g}" for name, most in largest.items() if most)
     lines = {
         "rows": f"{counted(rows['compared'], 'input row')} come out as they are published"
         f"{left}; nothing is published",
         "floats": f"{told or 'equal'}; tolerance {found['tolerance']:g}",
-        "config": "the one that has published",
+        "config": "the one that published",
     }
     if config["version"] is not None:
         lines["config"] = (
             f"other than version {config['version']}'s: {'; '.join(config['differs'])}"
         )
-        go_on = config["not_to_be_accepted"] or "--accept has runs go on under it"
-        lines["accepted"] = "yes: runs go on under it" if found["accepted"] else f"no: {go_on}"
+        go_on = config["not_to_be_accepted"] or "--accept lets runs continue with it"
+        lines["accepted"] = "yes: runs continue with it" if found["accepted"] else f"no: {go_on}"
     if found["changed_files"]:
         lines["passed over"] = "; ".join(found["changed_files"][:3])
     for name, value in lines.items():

@@ -63,7 +63,7 @@ def await_server() -> None:
     try:
         until_reachable(ask_server, seconds, log.warning)
     except Unreachable as error:
-        log.warning("%s: it is not waited for any longer", error)
+        log.warning("%s: no longer waiting for it", error)
         if at_command:
             ask_no_more_than_once()
             SERVER_GIVEN_UP.set()
@@ -156,8 +156,8 @@ def call(flow: Flow[Any, Report], *given: Any, **options: Any) -> Report:
             raise
         report, run = KEPT_REPORTS[flow.name]
         told = (
-            f"done, but Prefect was not told: {reason_of(error)}\nNothing is to be done again. Its "
-            "pages may show the flow run as one that runs or has failed: once its server answers, "
+            f"done, but Prefect was not told: {reason_of(error)}\nNothing needs to be repeated. "
+            "Prefect may show the flow run as running or failed: once its server answers, "
             f"`prefect flow-run delete {run}` removes it there"
         )
         console.print(escape(told), style="yellow", soft_wrap=True, highlight=False)

@@ -51,7 +51,7 @@ def small_ray() -> Iterator[str]:
                 return
         finally:
             end(head)
-    raise Unreachable(f"Ray did not start in {TRIES} tries; its own words are on stderr")
+    raise Unreachable(f"Ray did not start in {TRIES} tries; its messages are on stderr")
 
 
 def start() -> subprocess.Popen[str]:

@@ -159,7 +159,7 @@ def few_rows(source: AnySource, rows: list[Row], folder: Path) -> AnySource:
     """
     if source.kind not in WRITERS:
         problem = (
-            f"cannot be made into {source.kind}: put a few files into a folder, and say "
+            f"cannot be written as {source.kind}: put a few files in a folder, and pass "
             '"source.path=that/folder"'
         )
         raise InvalidSpec.at("rows", counted(len(rows), "row"), problem)

@@ -99,7 +99,7 @@ def refuse_call(rows: int, tolerance: float, *, accept: bool) -> None:
     if not 0 <= tolerance < math.inf:
         raise InvalidSpec.at("tolerance", tolerance, "must be a number, at least 0")
     if accept and rows < ENOUGH:
-        raise InvalidSpec.at("rows", rows, f"must be at least {ENOUGH} to accept a config by them")
+        raise InvalidSpec.at("rows", rows, f"must be at least {ENOUGH} to accept a config")
 
 
 def predicted_again(

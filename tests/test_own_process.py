@@ -45,7 +45,7 @@ MET: dict[str, dict[str, Any]] = {
 def test_what_this_process_lacks_is_named_with_the_way_out(
     asked: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
-    way_out = r"cannot be had in this process.* set cluster: \{kind: local\}"
+    way_out = r"is not possible in this process.* set cluster: \{kind: local\}"
     with pytest.raises(InvalidSpec, match=message + way_out):
         check_cluster(spec_of(tmp_path, cluster=INLINE, **asked))
 

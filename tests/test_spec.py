@@ -200,7 +200,7 @@ def test_a_catalog_spells_out_no_secret(catalog: dict[str, str]) -> None:
     ("gate", "message"),
     [
         ({"kind": "accuracy"}, "gates.0.minimum: is missing; add it"),
-        ({"kind": "accuracies"}, "gates.0.kind: 'accuracies' is none of 'accuracy', 'f1'"),
+        ({"kind": "accuracies"}, "gates.0.kind: 'accuracies' is not one of 'accuracy', 'f1'"),
         ({"minimum": 1}, "gates.0.kind: is missing; say which kind"),
         ({"kind": "rows"}, "^gates.0: give minimum, maximum or both$"),
         ({"kind": "f1", "minimum": 0, "average": "mean"}, "gates.0.average: 'mean' is not allowed"),
@@ -227,7 +227,7 @@ def test_a_rule_of_ours_is_said_in_our_words() -> None:
         (
             "a: &a [0]\n"
             + "".join(f"{n}: &{n} [{f'*{o},' * 9}]\n" for o, n in pairwise("abcdefg")),
-            "says",
+            "has",
         ),
         ("source: 2026-13-45", "is not YAML: month must be in"),
         ("source: !!bool x", "is not YAML"),

@@ -72,7 +72,7 @@ def test_an_answer_is_waited_for(clock: Clock) -> None:
     told = list[str]()
     assert until_reachable(answers_after(4), 600, told.append) == "here"
     assert [0.5, 1, 2, 4] <= clock.slept <= [1, 2, 4, 8]
-    assert told == ["nobody there; it is tried again for 600 s at most"]
+    assert told == ["nobody there; retrying for at most 600 s"]
 
 
 def test_who_answers_at_once_is_not_waited_for(clock: Clock) -> None:
@@ -174,7 +174,7 @@ def test_a_job_that_says_nothing_stalls(clock: Clock) -> None:
     clock.sleep(11)
     assert stall.lasts(None)
     assert not stall.lasts(progress(0)), "its first word is a sign of life"
-    assert "for 10 s (timeouts.no_progress_seconds); the job has said nothing yet" in str(
+    assert "for 10 s (timeouts.no_progress_seconds); the job has reported nothing yet" in str(
         stall.error(None)
     )
 

@@ -24,7 +24,7 @@ def up(folder: Folder = DEFAULT_FOLDER) -> None:
     """Start what does not run, and bring the deployments to it as they are now."""
     state = load_state(folder)
     if state and all(state.is_alive(service) for service in SERVICES):
-        console.print("the stack is up already")
+        console.print("the stack is already up")
     try:
         stack = bring_up(folder, say)
     except (ServiceFailedError, DeployFailedError, BatchInferenceError) as error:
@@ -50,7 +50,7 @@ def status(folder: Folder = DEFAULT_FOLDER) -> None:
         raise typer.Exit(1)
     for service in SERVICES:
         running = state.is_alive(service)
-        said = f"process {state.processes[service].pid}" if running else "[red]does not run[/]"
+        said = f"process {state.processes[service].pid}" if running else "[red]not running[/]"
         console.print(f"{service:8}{said}")
     console.print(f"Prefect {state.ui_url}\nRay     {state.ray_url}")
     if not all(state.is_alive(service) for service in SERVICES):
@@ -66,7 +66,7 @@ def introduce(stack: Stack) -> None:
     """Where everything is, and what to do next."""
     console.print(
         f"[bold]Prefect[/]   {stack.ui_url}/v2/deployments\n"
-        f"[bold]Ray[/]       {stack.ray_url}, asks for the ray_token of {stack.folder}/stack.json\n"
+        f"[bold]Ray[/]       {stack.ray_url}, needs the ray_token in {stack.folder}/stack.json\n"
         f"[bold]next[/]      open Prefect's page, pick classify-images, Run, Custom run, Submit;\n"
         "          then the run: four bars fill, and its report is among the artifacts\n"
         f"          or on the command line: export PREFECT_API_URL={stack.api_url}\n"

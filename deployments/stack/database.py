@@ -47,7 +47,7 @@ def shown(url: str) -> str:
         parsed = None
     if parsed is None or parsed.drivername not in ("postgresql+asyncpg", "sqlite+aiosqlite"):
         raise ValueError(
-            f"{DATABASE_VARIABLES[0]} is no URL that Prefect takes: "
-            "write postgresql+asyncpg://user:password@host:5432/name"
+            f"{DATABASE_VARIABLES[0]} is not a database URL that Prefect accepts: write "
+            "postgresql+asyncpg://user:password@host:5432/name"
         )
     return parsed.difference_update_query(SECRET_OPTIONS).render_as_string()

@@ -17,6 +17,6 @@ def prepare_data(folder: Path, tell: Callable[[str], None]) -> None:
     Raises:
         InvalidSpec: scikit-learn is not installed.
     """
-    tell("preparing digits and texts, and a small model for each")
+    tell("preparing digits and texts, with a small model for each")
     prepare_digits(folder / "data/digits")
     prepare_texts(folder / "data/texts")

@@ -14,7 +14,7 @@ RUN_ID = "PREFECT__FLOW_RUN_ID"
 """In the environment of each run's process, which can outlive its worker."""
 PAGE = 200
 """Runs that the server tells of at once, by its own default limit."""
-MESSAGE = "the stack went down; run again to go on where it stopped"
+MESSAGE = "the stack went down; run again to continue where it stopped"
 
 
 def crash_lost_runs(state: State, tell: Callable[[str], None]) -> None:

@@ -136,15 +136,15 @@ def known_or_new(folder: Path) -> State:
             database=database,
         )
     if state.database != database:
-        of, now = state.database or "a file of its own", database or "a file of its own"
+        of, now = state.database or "its own file", database or "its own file"
         raise ServiceFailedError(
-            f"server: the stack that is up is on {of}, and {DATABASE_VARIABLES[0]} "
-            f"asks for {now}: make down, then make up; or set it as it was"
+            f"server: the running stack uses {of}, but {DATABASE_VARIABLES[0]} asks for {now}: "
+            "make down, then make up; or set it back"
         )
     for service, port in (("server", state.prefect_port), ("ray", state.ray_port)):
         if not state.is_alive(service) and not is_free(port):
             taken = f"{service}: another process listens on its port {port} now"
-            raise ServiceFailedError(f"{taken}: make down, then make up, to get another port")
+            raise ServiceFailedError(f"{taken}: make down, then make up to get another port")
     return state
 
 

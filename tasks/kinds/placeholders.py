@@ -135,11 +135,7 @@ def check_format(text: str) -> None:
     """
     left = DIRECTIVE.sub("", text)
     if "%" in left or not DIRECTIVE.search(text):
-        problem = (
-            f"{left[left.index('%') :][:2]!r} is unknown"
-            if "%" in left
-            else "has no part of a time"
-        )
+        problem = f"{left[left.index('%') :][:2]!r} is unknown" if "%" in left else "names no time"
         raise ValueError(
             f"{{scheduled:{text}}} cannot be filled in, {problem}: use strftime's %Y %m %d %H %M "
             "%j %V and the like"

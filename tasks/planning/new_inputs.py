@@ -79,7 +79,7 @@ class NewInputs:
         if len(gone) and not seen.holds(inputs.table["path"]):
             refuse_other_table(spec, seen, gone)
         archived = archived_among(listing.archived, left)
-        refuse_archived(storage, archived, ", or leave them out by source.exclude")
+        refuse_archived(storage, archived, ", or leave them out with source.exclude")
         is_all_asked_for = limit is None and not is_outdone
         if source.holds == "file" and is_all_asked_for and not replaces:
             tell_of_moved(inputs, left, seen.inputs)

@@ -196,7 +196,7 @@ def keeping_rows(function: Function, rows: pa.Table) -> pa.Table:
     if ROW not in returned.column_names:
         if len(returned) != len(rows):
             raise UserCodeBroke(
-                f"{counted(len(rows), 'row')} given but {len(returned):,} returned: return as "
+                f"{counted(len(rows), 'row')} given and {len(returned):,} returned: return as "
                 "many in the same order, or set with_row_ids and return __row to filter or "
                 "multiply rows"
             )

@@ -14,7 +14,7 @@ from tasks.ray_job.job import Job
 LOOK_EVERY_SECONDS = 10.0
 HAS_LEFT = "has_left"
 """Of a sign: it is the last one, left where the job's cluster could not be asked to stop it."""
-STOPPED = "somebody stopped the job; run again to continue where it stopped"
+STOPPED = "somebody stopped the job; run again to go on where it stopped"
 
 
 @dataclass

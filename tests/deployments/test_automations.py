@@ -339,7 +339,7 @@ def test_somebody_is_told_of_what_fails_and_of_what_does_not_come(
 
 @pytest.mark.parametrize("name", ["batch-inference/misspelt", "misspelt"])
 def test_a_deployment_that_is_not_there_is_named(name: str) -> None:
-    with pytest.raises(InvalidSpec, match=f"deployment: '{name}' is none of this server's"):
+    with pytest.raises(InvalidSpec, match=f"deployment: '{name}' is not on this server"):
         run_after(name, then="batch-inference/other")
 
 

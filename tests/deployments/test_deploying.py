@@ -130,11 +130,11 @@ def test_what_a_file_has_lost_goes_and_what_somebody_has_switched_off_stays_so(
     told = new.concurrency_options.model_dump(mode="json")
     assert told == {"collision_strategy": "ENQUEUE", "grace_period_seconds": 1800}
     assert said == [
-        "the schedule old of changed is gone, as from its file",
-        "the schedule nightly of by-hand is gone, as from its file",
-        f"1 deployment of the same work pool, not in {file}, on a schedule: "
-        "search/renamed; one that is in no other file either was left behind, and prefect "
-        "deployment delete NAME removes it",
+        "the schedule old of changed is removed, since its file does not have it",
+        "the schedule nightly of by-hand is removed, since its file does not have it",
+        f"1 deployment of the same work pool, not in {file}, on a schedule: search/renamed; one "
+        "that is not in another file either is a leftover: prefect deployment delete NAME "
+        "removes it",
     ]
 
 
@@ -162,7 +162,7 @@ def test_nights_that_are_late_outlive_their_schedule(
     said: list[str] = []
     wanted = Deployment.model_validate(entry("late", "new"))
     remove_lost_schedules(server, made, wanted, said.append)
-    assert said == ["the schedule old of late is gone, as from its file"]
+    assert said == ["the schedule old of late is removed, since its file does not have it"]
     assert not server.read_deployment(made.id).schedules
     its = DeploymentFilter(id=DeploymentFilterId(any_=[made.id]))
     kept = server.read_flow_runs(deployment_filter=its)
@@ -297,7 +297,7 @@ MISSPELT: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "what a step takes": (
         {"build": [{"deployments.parameters.full_spec": {"id": "a", "fil": "a.yaml"}}]},
-        r"^a: build: 'fil' is nothing that .*full_spec takes: file, .*; did you mean file\?",
+        r"^a: build: 'fil' is not a parameter of .*full_spec, which takes .*; did you mean file\?",
     ),
     "what a step needs": (
         {"build": [{"deployments.parameters.full_spec": {"id": "a"}}]},
@@ -305,7 +305,7 @@ MISSPELT: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a parameter": (
         {"parameters": {"spec": {}, "querry_": "cat"}},
-        r"^a: parameters: 'querry_' is nothing that flows\.search\..* takes: .*did you mean query",
+        r"^a: parameters: 'querry_' is not a parameter of flows\.search\..*did you mean query",
     ),
     "a value": (
         {"parameters": {"spec": "{{ a.spec }}", "query": "cat", "k": "many"}, "build": [SPEC]},
@@ -317,7 +317,7 @@ MISSPELT: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a schedule's": (
         {"schedules": [{**DAILY, "parameters": {"kk": 3}}]},
-        r"^a: parameters: 'kk' is nothing that flows\.search\.search takes: .*k",
+        r"^a: parameters: 'kk' is not a parameter of flows\.search\.search, which takes .*k",
     ),
 }
 
@@ -401,7 +401,7 @@ def test_a_schedules_spec_that_takes_the_whole_ones_place_is_a_whole_one(tmp_pat
         nobody: Any = None
         deploy(nobody, {}, file, tmp_path)
 
-    said = r"^a: schedules\.parameters\.spec takes the place of .* As it is, source: is missing"
+    said = r"^a: schedules\.parameters\.spec replaces .* Now source: is missing"
     with pytest.raises(InvalidSpec, match=said):
         check(part)
     for spec in (whole, "{{ a.spec }}", {**part, "name": "{{ $NAME }}"}):
@@ -415,7 +415,7 @@ def test_a_schedules_spec_that_takes_the_whole_ones_place_is_a_whole_one(tmp_pat
 @pytest.mark.parametrize(
     ("server", "code", "said"),
     [
-        (None, 2, "InvalidSpec: PREFECT_API_URL: names no server: export it first"),
+        (None, 2, "InvalidSpec: PREFECT_API_URL: is not set: export it first"),
         ("http://127.0.0.1:9/api", 1, "Unreachable: Prefect's server at http://127.0.0.1:9/api "),
     ],
 )

@@ -44,21 +44,21 @@ def refuse_all(schedule: Schedule, path: str = BY_DAY, **scheduled: str) -> None
             "30 1 * * *",
             "Europe/Berlin",
             {},
-            "name 2026-10-24 and next 2026-10-26, .* set scheduled.timezone to Europe/Berlin",
+            "name 2026-10-24 and then 2026-10-26, .* set scheduled.timezone to Europe/Berlin",
         ),
-        ("30 19 * * *", "America/New_York", {}, "2026-10-31 and next 2026-11-02"),
+        ("30 19 * * *", "America/New_York", {}, "2026-10-31 and then 2026-11-02"),
         # There is no midnight: Prefect starts at 23:00.
         (
             "0 0 * * *",
             "Africa/Cairo",
             {"timezone": "Africa/Cairo", "offset": "-1d"},
-            "name 2026-04-22 and next 2026-04-24, .* let it start an hour or two later",
+            "name 2026-04-22 and then 2026-04-24, .* start it an hour or two later",
         ),
         (
             "30 0 * * *",
             "Europe/Berlin",
             {"timezone": "Europe/Berlin", "offset": "-24h"},
-            "name 2026-03-28 and next 2026-03-30, .* write scheduled.offset in days, as in -1d",
+            "name 2026-03-28 and then 2026-03-30, .* write scheduled.offset in days, such as -1d",
         ),
     ],
 )
@@ -103,17 +103,17 @@ DAILY = {"interval": 86_400, "anchor_date": "2026-01-01T01:30:00+01:00"}
         (
             {"interval": "P1D", "anchor_date": "2026-01-01T22:30:00+00:00"},
             {"timezone": "Europe/Berlin"},
-            "interval: 'P1D' of UTC: .* 2026-03-28 and next 2026-03-30",
+            "interval: 'P1D' of UTC: .* 2026-03-28 and then 2026-03-30",
         ),
         (
             {"rrule": "FREQ=DAILY;BYHOUR=1;BYMINUTE=30", "timezone": "Europe/Berlin"},
             {},
-            "rrule: 'FREQ=DAILY.* 2026-10-24 and next 2026-10-26",
+            "rrule: 'FREQ=DAILY.* 2026-10-24 and then 2026-10-26",
         ),
         (
             {"rrule": "FREQ=DAILY", "timezone": "Africa/Cairo"},
             {"timezone": "Africa/Cairo"},
-            "rrule: .* let it start an hour or two later",
+            "rrule: .* start it an hour or two later",
         ),
     ],
 )

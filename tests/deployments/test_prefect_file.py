@@ -70,7 +70,7 @@ def test_a_limit_below_which_nothing_runs_is_an_error(tmp_path: Path, limit: Any
 
 def test_of_two_deployments_of_one_name_none_takes_the_others_place(tmp_path: Path) -> None:
     copied = [*FILE["deployments"], FILE["deployments"][0]]
-    with pytest.raises(InvalidSpec, match="deployments of one flow are called classify-images"):
+    with pytest.raises(InvalidSpec, match="deployments of one flow are named classify-images"):
         load_prefect_file(changed(tmp_path, "deployments", to=copied))
 
 
@@ -161,7 +161,7 @@ def test_a_placeholder_that_no_step_fills_in_is_an_error(
     if is_filled_in:
         load_prefect_file(file)
         return
-    said = f"parameters of classify-images: {placeholder} is no output of a build step: "
+    said = f"parameters of classify-images: {placeholder} is not an output of a build step: "
     with pytest.raises(InvalidSpec, match=f"{re.escape(said)}there is digits.spec"):
         load_prefect_file(file)
 

@@ -521,7 +521,7 @@ def test_a_run_that_is_cancelled_while_it_waits_for_its_retry_is_not_begun_anew(
             cancelling[0].start()
 
     twice = batch_inference.with_options(retries=2, retry_delay_seconds=3, on_running=[begin])
-    with pytest.raises(RunStopped, match="while it waited to begin"):
+    with pytest.raises(RunStopped, match="while it waited to start"):
         twice(spec)
     cancelling[0].join()
     assert not Path(spec.sink.path).exists()

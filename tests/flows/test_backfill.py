@@ -172,7 +172,7 @@ def test_a_day_without_data_is_a_gap(daily: Path) -> None:
     assert [each["what"] for each in report["periods"]] == ["published", "no data", "published"]
     assert report["periods"][1]["without_data"] == [DAYS[1]]
     nowhere = daily_spec(daily, source={"kind": "parquet", "path": str(daily / "{scheduled:%d}")})
-    with pytest.raises(InputNotFound, match="holds no input at any of these times"):
+    with pytest.raises(InputNotFound, match="has no input at any of these times"):
         backfill(nowhere, *RANGE)
     allowed = {**nowhere.source.model_dump(), "on_empty": "succeed"}
     assert told(backfill(daily_spec(daily, source=allowed), *RANGE)) == ["no data"] * 3

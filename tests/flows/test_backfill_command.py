@@ -74,7 +74,7 @@ def test_a_time_that_no_path_has_a_place_for_is_warned_of(
     plain = ("--set", f"source.path=in/{DAYS[1]}", "--set", "sink.path=out")
     at = ("--scheduled-time", "2026-01-03T02:00")
     warning = (
-        "warning: --scheduled-time 2026-01-03T02:00 changes nothing: no path of the spec holds"
+        "warning: --scheduled-time 2026-01-03T02:00 has no effect: no path of the spec contains"
     )
     spec = write_spec(tmp_path)
     for given, is_warned in (((*plain, *at), True), (plain, False), (at, False)):

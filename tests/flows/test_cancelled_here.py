@@ -202,7 +202,7 @@ def test_a_deployments_run_that_is_cancelled_before_its_process_begins_does_noth
         run = client.create_flow_run_from_deployment(deployment, parameters=given)
         client.set_flow_run_state(run.id, Pending())
         client.set_flow_run_state(run.id, Cancelled())
-        with pytest.raises(RunStopped, match="while it waited to begin"):
+        with pytest.raises(RunStopped, match="while it waited to start"):
             run_flow(batch_inference, flow_run=client.read_flow_run(run.id), parameters=given)
         assert now_of(run.id) == ("Cancelled", "stopped, and can be resumed")
         assert not Path(spec.sink.path).exists()

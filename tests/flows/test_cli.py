@@ -310,7 +310,7 @@ def test_another_output_of_a_table_has_another_name(
     sink = {"kind": "iceberg", "path": "out", "table": "shop.pets", "catalog": {"type": "sql"}}
     file = str(write_spec(numbers.parent, sink=sink))
     assert call(monkeypatch, "run", file, "--limit", "5", "--output", "trial") == 2
-    said = "--output: 'trial' would be shop.pets to the catalog's readers: give it a name too"
+    said = "--output: 'trial' would still be shop.pets in the catalog: rename it too"
     assert said in " ".join(capsys.readouterr().err.split())
 
 
@@ -434,7 +434,7 @@ def test_status_tells_of_a_run_whose_job_no_cluster_knows(
         assert lines == [
             "jobs            none",
             f"runs            {run}in {one['at_work_in']}" if told else "runs            none",
-            "unfinished      " + ("none" if told else f"{run}which has left no report"),
+            "unfinished      " + ("none" if told else f"{run}which left no report"),
         ]
 
 
@@ -584,7 +584,7 @@ def test_who_verifies_sees_how_far_rows_are_off_and_has_runs_go_on(
     assert call(monkeypatch, "verify", spec, *slower) == 0
     assert capsys.readouterr().out.splitlines()[2:] == [
         "config       other than version 1's: model.init was its default, now {'seconds': 0.001}",
-        "accepted     no: --accept has runs go on under it",
+        "accepted     no: --accept lets runs continue with it",
     ]
     assert call(monkeypatch, "run", spec, *slower) == 2
     assert call(monkeypatch, "verify", spec, *slower, "--accept", "--json") == 0
@@ -691,7 +691,7 @@ def test_cancel_says_what_has_become_of_each_job(
     jobs = [new_job(planned, left_to_do(planned, tried=False), attempt) for attempt in (1, 2, 3)]
     assert call(monkeypatch, "cancel", str(file)) == 0
     said = capsys.readouterr().out
-    told = f"told attempt 3 of run {jobs[2].run_id} to stop; it is not seen at work"
+    told = f"told attempt 3 of run {jobs[2].run_id} to stop; it does not seem to be running"
     assert said.splitlines() == [told]
     assert all(Path(job.stopped_file).exists() for job in jobs)
     answers, running = {1: False, 2: False, 3: True}, SimpleNamespace(stop=lambda: None)

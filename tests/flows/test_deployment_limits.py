@@ -83,7 +83,7 @@ def test_a_job_ends_at_once_whose_run_has_lost_its_place(
     assert len(records()) < BATCHES / 2, "its job went on"
     assert published(spec) == []
     (page,) = Path(f"{spec.sink.path}.state").glob("runs/*/report.md")
-    assert "it has lost its place below a concurrency limit" in page.read_text()
+    assert "it lost its slot of a concurrency limit" in page.read_text()
 
 
 def test_a_run_that_is_cancelled_in_earnest_gives_its_place_back_once(

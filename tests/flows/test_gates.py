@@ -243,4 +243,4 @@ def test_exit_code_3_and_accept(
     assert call(monkeypatch, "run", str(file), "--accept", "--json") == 0
     told = capsys.readouterr()
     assert json.loads(told.out.splitlines()[-1])["accepted"]["failed"][2]["value"] == 200
-    assert "3 of 3 failed, published on the word of" in told.err
+    assert "3 of 3 failed, published because" in told.err

@@ -166,7 +166,7 @@ def test_the_next_run_waits_for_one_that_is_to_end(
     over = Event()
 
     def go_on() -> None:
-        told = "which ends or has followed its own"
+        told = "that is ending, or that has followed"
         await_that(lambda: told in caplog.text or over.is_set(), "it does not wait")
         Path(f"{numbers}.go_on").touch()
 

@@ -1,4 +1,4 @@
-"""A deployment's run has a folder that goes with it: a spec's paths are whole ones."""
+"""A deployment's run has a folder that is deleted with it: a spec's paths are whole ones."""
 
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,9 @@ def test_each_path_is_refused_that_a_worker_would_look_for_in_its_own_folder(
     own_folder.check_whole_paths(spec)  # of the command line: it knows where it is
     monkeypatch.setattr(own_folder, "is_deployment_run", lambda: True)
     own_folder.check_whole_paths(spec_of(tmp_path))
-    with pytest.raises(InvalidSpec, match=f"^{field}: .* is relative to a folder that goes with"):
+    with pytest.raises(
+        InvalidSpec, match=f"^{field}: .* is relative to a folder that is deleted with"
+    ):
         own_folder.check_whole_paths(spec)
 
 

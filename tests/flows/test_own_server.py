@@ -66,7 +66,7 @@ def test_what_tells_all_processes_of_a_run_to_end_ends_it(
         said = run.stderr.read()
     assert ended < END_SECONDS
     assert run.returncode == INTERRUPTED
-    assert "stopped; the next run goes on from what is recorded\n" in said
+    assert "stopped; the next run continues from what is recorded\n" in said
     assert "Traceback" not in said
     assert not server.is_running()
     (page,) = folder.glob("runs/*/report.md")
@@ -182,7 +182,7 @@ def test_prefects_folder_is_made_or_said_to_be_impossible(tmp_path: Path) -> Non
     assert made.is_dir()
     with (
         temporary_settings(with_records_in(impossible)),
-        pytest.raises(InvalidSpec, match="Not a directory; set PREFECT_HOME to a folder that can"),
+        pytest.raises(InvalidSpec, match="Not a directory; set PREFECT_HOME to a writable"),
     ):
         own_server.start_own_server()
     with temporary_settings({**with_records_in(made), PREFECT_HOME: impossible}):
@@ -205,7 +205,10 @@ def test_prefects_folder_is_to_have_room(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_where_no_server_may_be_there_is_to_be_a_named_one(tmp_path: Path) -> None:
     none = {**with_records_in(tmp_path), PREFECT_SERVER_EPHEMERAL_ENABLED: False}
-    with temporary_settings(none), pytest.raises(InvalidSpec, match="set PREFECT_API_URL to one"):
+    with (
+        temporary_settings(none),
+        pytest.raises(InvalidSpec, match="set PREFECT_API_URL to a server"),
+    ):
         own_server.start_own_server()
     with temporary_settings({**none, PREFECT_API_URL: "http://127.0.0.1:4200/api"}):
         own_server.start_own_server()
@@ -246,7 +249,7 @@ def test_a_server_that_does_not_start_is_no_traceback(
     monkeypatch.setattr(sys, "executable", "false")
     with (
         temporary_settings(with_records_in(tmp_path)),
-        pytest.raises(Unreachable, match=r"does not start: it ended\. What it has said stands"),
+        pytest.raises(Unreachable, match=r"does not start: it ended\. Its output is above"),
     ):
         own_server.start_own_server()
 

@@ -77,7 +77,9 @@ def test_a_certificate_is_checked_with_the_blocks_authority(secured: Secured) ->
     with pytest.raises(Unreachable) as caught:
         secured.api().version()
     message = str(caught.value)
-    assert message.startswith(f"cluster.address: {secured.url} and we do not trust each other")
+    assert message.startswith(
+        f"cluster.address: {secured.url} and this client do not trust each other"
+    )
     assert "unable to get local issuer certificate" in message
     assert "give ca_file" in message
     assert "\n" not in message

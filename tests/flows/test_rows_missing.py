@@ -28,13 +28,19 @@ def test_jobs_that_end_well_and_record_nothing(
     with pytest.raises(RowsMissing) as caught:
         attempts.run_attempts(planned, Deadline(None))
     said = str(caught.value)
-    assert said.startswith("after 2 attempts, the last of which ended well, there is no record")
-    assert f"counts of rows in 10 shards, the first of {numbers}/0.parquet: look into" in said
+    assert said.startswith("after 2 attempts, the last of them successful, ")
+    assert (
+        f"rows in 10 shards still have no valid record, the first of {numbers}/0.parquet: check"
+        in said
+    )
     assert planned.run.records in said
     gap = left_to_do(planned, tried=True)
     known = replace(gap, shards=gap.shards[3:4], rows=50)
     said = str(attempts.given_up(planned, known, 1, None))
-    assert f"counts of 50 rows in 1 shard, the first of {numbers}/3.parquet: look" in said
+    assert (
+        f"50 rows in 1 shard still have no valid record, the first of {numbers}/3.parquet: c"
+        in said
+    )
 
 
 @pytest.mark.parametrize(("schemas", "tried"), [((1, 2), 2), ((1, 1), 1)])

@@ -272,7 +272,9 @@ def test_a_deployments_run_loses_nothing_in_a_folder_that_goes_with_it(tmp_path:
     execute_here(run)
     failed = look(run).state
     assert failed.name == "Failed"
-    assert "sink.path: 'another-output' is relative to a folder that goes with" in failed.message
+    assert (
+        "sink.path: 'another-output' is relative to a folder that is deleted with" in failed.message
+    )
 
 
 @flow(name="nightly")

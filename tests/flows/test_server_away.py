@@ -65,7 +65,7 @@ def test_what_is_published_is_done(
     assert call(monkeypatch, "run", str(write_spec(numbers.parent)), "--json") == 0
     said = capsys.readouterr()
     report = json.loads(said.out.splitlines()[-1])
-    assert "ConnectError): it is not waited for any longer" in said.err
+    assert "ConnectError): no longer waiting for it" in said.err
     assert "done, but Prefect was not told: its server at http://" in said.err
     assert f"`prefect flow-run delete {report['flow_run_id']}` removes it there" in said.err
     assert len(published(spec_of(numbers))) == 1000

@@ -99,14 +99,14 @@ def test_what_was_done_is_done_where_no_program_can_be_told(numbers: Path, place
         done = status_of(numbers, "spec.yaml", stdout=out, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 0
     (line,) = done.stderr.splitlines()[-1:]
-    assert line.startswith("what was found is lost: standard output: ")
+    assert line.startswith("the results are lost: standard output: ")
 
 
 @pytest.mark.parametrize(
     ("place", "said"),
     [
         ("a pipe that nobody reads", ""),  # as `| head` leaves it
-        ("a full disk", "what was found is lost: standard output: No space left on device\n"),
+        ("a full disk", "the results are lost: standard output: No space left on device\n"),
     ],
 )
 def test_what_was_done_is_done_where_nobody_can_be_told(
@@ -409,6 +409,6 @@ def test_the_estimate_of_a_preview_says_what_it_is_by() -> None:
     found |= {"estimate": {**estimate, "cost": None}, "measured": "here", "would_be_held_back": []}
     found["small_files"] = None
     assert preview_lines(found)["estimate"] == (
-        "all rows take 19.0 seconds (9.3 seconds to 28.7 seconds), start-up left out; infer bounds "
-        "it; by small batches, as a rule slower than a run's"
+        "all rows take 19.0 seconds (9.3 seconds to 28.7 seconds), without start-up; infer "
+        "limits it; from small batches, usually slower than a run's"
     )

@@ -164,7 +164,7 @@ def test_a_fake_reads_pictures_and_sets_broken_ones_aside(
     assert len(done.rows) == 4
     assert {row["predicted_label"] for row in done.rows} <= {"cat", "dog", "owl"}
     assert [Path(row["source"]).name for row in done.set_aside] == ["broken.png"]
-    with pytest.raises(InvalidSpec, match="put a few files into a folder"):
+    with pytest.raises(InvalidSpec, match="put a few files in a folder"):
         run_spec(spec, rows=[{"image": b""}], fake=True)
 
 

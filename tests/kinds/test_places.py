@@ -72,7 +72,7 @@ def test_what_is_not_there_is_said_at_once(tmp_path: Path, path: str) -> None:
 
 @pytest.mark.parametrize(
     ("path", "problem"),
-    [("rows.csv", "is a file"), ("rows.csv/out", "cannot be made, .* is a file")],
+    [("rows.csv", "is a file"), ("rows.csv/out", "cannot be created, .* is a file")],
 )
 def test_a_file_in_the_place_of_an_output(tmp_path: Path, path: str, problem: str) -> None:
     (tmp_path / "rows.csv").touch()
@@ -97,7 +97,7 @@ def test_a_whole_bucket_has_no_room_for_a_state_beside_it(scheme: str) -> None:
     bucket = f"{scheme}://my-bucket"
     for path in (bucket, f"{bucket}/"):
         with pytest.raises(
-            InvalidSpec, match=rf"sink\.path: '{bucket}' is a whole bucket.* as in "
+            InvalidSpec, match=rf"sink\.path: '{bucket}' is a whole bucket.* such as "
         ):
             check_sink(ParquetSink(path=path))
 
@@ -111,7 +111,7 @@ def test_a_bucket_is_made_by_no_write(s3: S3, tmp_path: Path) -> None:
             check_sink(sink)
     new = ParquetSink(path=s3.url("not/made/either"), storage_options=s3.storage_options)
     check_sink(new)
-    with pytest.raises(InvalidSpec, match=r"^stages\.preprocess\.path: .* lies in the bucket"):
+    with pytest.raises(InvalidSpec, match=r"^stages\.preprocess\.path: .* is in the bucket"):
         check_sink(new, "s3://not-made/kept")
 
 
@@ -447,8 +447,8 @@ def test_no_path_has_a_nul() -> None:
     ("path", "way_out"),
     [
         ("s3://anonymous@bucket/x", r"it is s3://bucket/x, storage_options: \{anon: true\}"),
-        ("file://x", "has the whole path"),
-        ("local://x", "has the whole path"),
+        ("file://x", "needs an absolute path"),
+        ("local://x", "needs an absolute path"),
         ("s3:///x", "has no bucket: write s3://bucket/folder"),
         (
             "s3://user:s3cr3t@bucket/x",

@@ -85,7 +85,7 @@ def test_what_is_called_with_a_batch(name: str, init: dict[str, Any], result: in
 
 def test_the_precision_of_your_own_code_is_its_own() -> None:
     model = PythonModel(class_="brought:Adds")
-    with pytest.raises(InvalidSpec, match=r"resources\.dtype: 'float32' cannot be had: your own"):
+    with pytest.raises(InvalidSpec, match=r"resources\.dtype: 'float32' is not possible: your own"):
         model.predictor(Placement(dtype="float32"))
 
 
@@ -243,7 +243,7 @@ def test_another_specs_module_of_the_same_name_is_not_run(
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "brought.py").write_text(CODE)
     importlib.invalidate_caches()
-    with pytest.raises(InvalidSpec, match=r"lies in .*other/brought\.py, and this process has imp"):
+    with pytest.raises(InvalidSpec, match=r"is in .*other/brought\.py, but this process has imp"):
         user_modules.load("model.class", "brought:twice")
 
 
@@ -273,7 +273,7 @@ def test_what_another_specs_code_imports_by_the_same_name_is_not_run(
     user_modules.put_first(str(tmp_path / "first"))
     assert user_modules.load("model.class", "first:f")(10) == 20
     user_modules.put_first(str(tmp_path / "second"))
-    refused = rf"'second:f' imports lib\S*, which lies in .*second/lib.*, and .* {tmp_path}/first/"
+    refused = rf"'second:f' imports lib\S*, which is in .*second/lib.*, but .* {tmp_path}/first/"
     refused = refused.replace("lib", helper.split(".")[0])
     assert user_modules.digest("model.class", "second:f"), "elsewhere it may run"
     with pytest.raises(InvalidSpec, match=refused):
@@ -294,7 +294,7 @@ def test_another_specs_module_in_a_folder_of_the_same_name_is_not_run(
     user_modules.put_first(str(tmp_path / "first"))
     user_modules.load("model.class", "spaced.model:twice")
     user_modules.put_first(str(tmp_path / "second"))
-    with pytest.raises(InvalidSpec, match=r"lies in .*second/spaced/model\.py, and this process"):
+    with pytest.raises(InvalidSpec, match=r"is in .*second/spaced/model\.py, but this process"):
         user_modules.digest("model.class", "spaced.model:twice")
 
 
@@ -487,7 +487,7 @@ def test_objects_are_told_by_their_type_the_same_for_each_row(inside: bool) -> N
     """One reason for all rows, where Arrow shows each picture's place in memory."""
     rows = pa.table({ROW: pa.array([1], pa.int64()), "x": [1.5]})
     pictures = [Image.new("L", (2, 2))]
-    message = r"^column 'made' has no Arrow type: it holds Image: return .*asarray\(image\)"
+    message = r"^column 'made' has no Arrow type: it contains Image: return .*asarray\(image\)"
     with pytest.raises(TypeError, match=message):
         made_by(lambda batch: {"made": [pictures] if inside else pictures}, rows)
 
@@ -594,15 +594,15 @@ def test_of_installed_packages_only_its_own_belongs_to_the_code(
         ("brought.Adds", 'must be "module:name"; did you mean brought:Adds\\?'),
         ("./packed/code.py:f", 'must be "module:name"; did you mean packed.code:f\\?'),
         ("brought.py:Adds", "needs the module .*; did you mean brought:Adds\\?"),
-        ("helpd:f", "needs the module 'helpd' .*; did you mean helped\\?"),
+        ("helpd:f", "needs the module 'helpd'.*; did you mean helped\\?"),
         (
             "helped:f",
-            "part of a package, .* 'from .absent import f' in line 1: .* as in .*.helped:f",
+            "part of a package, .* 'from .absent import f' in line 1: .* here too: .*.helped:f",
         ),
-        ("__main__:Adds", "is of a script or notebook, which no other process can import: put it"),
-        ("sys:exit", "is a part of Python itself"),
-        ("broken.code:f", "lies in a package that cannot be imported: .*No module named 'absent'"),
-        ("packed.absent:f", "needs the module 'packed.absent' on the Python path"),
+        ("__main__:Adds", "is in a script or notebook, which no other process can import: put it"),
+        ("sys:exit", "is part of Python itself"),
+        ("broken.code:f", "is in a package that cannot be imported: .*No module named 'absent'"),
+        ("packed.absent:f", "needs the module 'packed.absent', which is not on the Python path"),
         ("nul:f", "does not parse: source code string cannot contain null bytes"),
     ],
 )

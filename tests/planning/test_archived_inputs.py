@@ -1,4 +1,4 @@
-"""Inputs in an archive of S3 are refused before a run begins, where they are left to do."""
+"""Inputs archived of S3 are refused before a run begins, where they are left to do."""
 
 import uuid
 from typing import Any
@@ -35,7 +35,7 @@ def test_a_redrive_needs_what_it_reads_again(s3: S3, folder: str, tmp_path: Any)
     run_spec(spec)
     assert len(make_plan(spec, RunOptions(redrive=True), save=False).plan.shards) == 1
     put(s3, folder, "a.parquet", "GLACIER")
-    with pytest.raises(InvalidSpec, match=r"in/a\.parquet.*once that is done$"):
+    with pytest.raises(InvalidSpec, match=r"in/a\.parquet.*restore them, then run again$"):
         make_plan(spec, RunOptions(redrive=True), save=False)
 
 
@@ -59,7 +59,7 @@ def test_the_first_of_them_is_named_with_the_ways_out(
         put(s3, folder, f"{each}.parquet", storage_class)
     spec = spec_of(s3, folder, tmp_path, path=s3.url(f"{folder}/in{name}"))
     wanted = "1 input " if name.startswith("/b") else "2 inputs "
-    first = rf"source\.path: .*in/b\.parquet.* {wanted}in an archive"
+    first = rf"source\.path: .*in/b\.parquet.* {wanted}archived"
     with pytest.raises(InvalidSpec, match=first) as told:
         make_plan(spec)
     assert "restore them" in str(told.value)
@@ -71,7 +71,7 @@ def test_the_first_of_them_is_named_with_the_ways_out(
 def test_what_was_restored_is_read(s3: S3, folder: str, tmp_path: Any) -> None:
     """Its storage class stays, and a listing tells no more."""
     put(s3, folder, "a.parquet", "GLACIER")
-    with pytest.raises(InvalidSpec, match="archive of S3"):
+    with pytest.raises(InvalidSpec, match="archived in S3"):
         make_plan(spec_of(s3, folder, tmp_path))
     call(s3, "restore_object", f"{folder}/in/a.parquet", RestoreRequest={"Days": 1})
     assert len(make_plan(spec_of(s3, folder, tmp_path)).plan.shards) == 1

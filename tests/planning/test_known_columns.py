@@ -140,7 +140,7 @@ RENAME = {"kind": "rename", "columns": {"x": "width"}}
 WRONG: dict[str, tuple[list[dict[str, Any]], str]] = {
     "a misspelt column": (
         [{"kind": "select", "columns": ["id", "txt"]}],
-        r"steps\.0\.columns: 'txt' is read by select and is not among the columns at that point: "
+        r"steps\.0\.columns: 'txt' is read by select but is not among the columns at that point: "
         r"id, x, text; did you mean text\?$",
     ),
     "a column of no like": (
@@ -205,11 +205,11 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "what is cut": (
         {"steps": [{"kind": "chunk_text", "column": "x"}]},
-        r"steps\.chunk_text\.column: 'x' holds double, not text$",
+        r"steps\.chunk_text\.column: 'x' is double, not text$",
     ),
     "what is cut, of images": (
         {"steps": [{"kind": "tile_images", "column": "text", "width": 2}]},
-        r"steps\.tile_images\.column: 'text' holds string, not images$",
+        r"steps\.tile_images\.column: 'text' is string, not images$",
     ),
     "what is written": (
         {"steps": [{"kind": "template", "template": "{data}"}]},

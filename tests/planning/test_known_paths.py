@@ -39,7 +39,7 @@ def test_a_level_that_no_path_has_is_refused_with_the_depth(
         environment={"working_dir": str(tmp_path)},
         model={"kind": "python", "class": "own_paths:other"},
     )
-    message = rf"^steps\.0\.level: -{count + 1} is no part of any input's path: /.*/0\.bin has "
+    message = rf"^steps\.0\.level: -{count + 1} is not a part of any input's path: /.*/0\.bin has "
     match = rf"{message}{count - 1} parts, the last of them -1$"
     with pytest.raises(InvalidSpec, match=match) if refused else nullcontext():
         make_plan(spec, save=False)

@@ -163,8 +163,8 @@ def test_a_new_output_that_is_a_disk_of_its_own_is_told_of(tmp_path: Path) -> No
     storage, output = output_of(classify_spec(tmp_path))
     assert state_on_another_disk(storage, output) == []
     (told,) = state_on_another_disk(storage, OutputFolder("/proc"))
-    assert told.startswith("sink.path: /proc is a disk of its own, and /proc.state, which says")
-    assert told.endswith("as in /proc/predictions")
+    assert told.startswith("sink.path: /proc is a separate disk, and /proc.state, which records")
+    assert told.endswith("such as /proc/predictions")
 
 
 @pytest.mark.parametrize("with_parts", [False, True])
@@ -186,7 +186,7 @@ def test_a_state_that_is_older_than_its_rows_is_refused(
     shutil.rmtree(state)
     shutil.copytree(tmp_path / "backup-0", state)
     for options in (RunOptions(), RunOptions(replace_output=True)):
-        with pytest.raises(InvalidSpec, match=r"is at version 3, .* ends with version 1, as one"):
+        with pytest.raises(InvalidSpec, match=r"is at version 3, .* ends with version 1, as after"):
             make_plan(spec, options)
     shutil.rmtree(state)
     shutil.copytree(tmp_path / "backup-2", state)

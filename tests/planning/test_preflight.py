@@ -74,7 +74,7 @@ def test_a_ray_of_its_own_wants_room_for_its_files(
         check_cluster(spec)
     with monkeypatch.context() as read_only:
         read_only.setattr(os, "access", lambda folder, _: folder != str(full))
-        with pytest.raises(InvalidSpec, match=rf"^{variable}: .*full' cannot be written, .* RAY_"):
+        with pytest.raises(InvalidSpec, match=rf"^{variable}: .*full' is not writable, .* RAY_"):
             check_cluster(spec)
     elsewhere = {"env_vars": {"RAY_TMPDIR": str(tmp_path)}}
     assert check_cluster(spec_of(tmp_path, cluster={"kind": "local"}, environment=elsewhere))

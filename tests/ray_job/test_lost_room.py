@@ -27,8 +27,8 @@ def test_replicas_that_have_all_cores_that_are_left_leave_none_to_read() -> None
     job, now = job_on_cluster(), Replicas(begun=3, is_fed=True)
     refuse_without_room(job, 0.0, [HEAD, NODE], now, STUCK_SECONDS - 1)
     said = (
-        "stage infer failed: no row has moved for 60 s: 3 replicas and a worker beside them have no "
-        r"room, .* \(4 CPU cores must be free at the same time, but the cluster has 3"
+        "stage infer failed: no row has moved for 60 s: 3 replicas and a worker beside them have "
+        r"no room, .* \(4 CPU cores must be free at the same time, but the cluster has 3"
     )
     with pytest.raises(NoProgress, match=said):
         refuse_without_room(job, 0.0, [HEAD, NODE], now, STUCK_SECONDS)

@@ -157,7 +157,7 @@ def test_a_batch_without_any_text_is_set_aside() -> None:
             "steps.chunk_text.column: 'text' is not among the columns",
         ),
         (rows("a").append_column("chunk", [[1]]), r"rename the columns \['chunk'\]"),
-        (pa.table({ROW: [1], "text": [2]}), "holds int64, not text"),
+        (pa.table({ROW: [1], "text": [2]}), "is int64, not text"),
     ],
 )
 def test_what_the_spec_has_wrong_is_no_rows_fault(table: pa.Table, problem: str) -> None:

@@ -106,7 +106,7 @@ def test_label_from_path_says_what_is_wrong() -> None:
         LabelFromPathStep(level=-9).build()(ROWS)
     with pytest.raises(UserCodeBroke, match="'path'"):
         LabelFromPathStep().build()(ROWS.drop_columns(["path"]))
-    with pytest.raises(InvalidSpec, match=r"^steps\.label_from_path: 'path' holds int64, not text"):
+    with pytest.raises(InvalidSpec, match=r"^steps\.label_from_path: 'path' is int64, not text"):
         LabelFromPathStep().build()(pa.table({ROW: [1], "path": [7]}))
 
 
@@ -465,7 +465,7 @@ def test_a_day_is_not_guessed_to_be_one_in_utc() -> None:
     for zone, is_told in [("America/New_York", True), ("UTC", False), (None, False)]:
         at = pa.array([noon] * 2, pa.timestamp("us", zone))
         if is_told:
-            with pytest.raises(InvalidSpec, match=r"of America/New_York: write timestamp\('2026"):
+            with pytest.raises(InvalidSpec, match=r"in America/New_York: write timestamp\('2026"):
                 call_with_blame(by_day, rows.append_column("at", at))
         else:
             assert len(by_day(rows.append_column("at", at))) == 2

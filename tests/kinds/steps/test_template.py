@@ -147,7 +147,7 @@ def test_a_number_that_its_format_cannot_write_costs_its_row_alone() -> None:
     assert outcome.rows is not None
     assert outcome.rows["prompt"].to_pylist() == ["\u2603"]
     assert str(outcome.failed[11]).startswith(
-        "column 'n' holds 1114112 in this row, which 'c' cannot write: "
+        "column 'n' has 1114112 in this row, which 'c' cannot write: "
     )
 
 

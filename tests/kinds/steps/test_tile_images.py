@@ -115,7 +115,7 @@ def test_a_broken_image_is_set_aside() -> None:
             "steps.tile_images.column: 'image' is not among the columns",
         ),
         (rows(b"").append_column("tile_x", [[1]]), r"rename the columns \['tile_x'\]"),
-        (pa.table({ROW: [1], "image": ["a"]}), "holds string, not images"),
+        (pa.table({ROW: [1], "image": ["a"]}), "is string, not images"),
     ],
 )
 def test_what_the_spec_has_wrong_is_no_rows_fault(table: pa.Table, problem: str) -> None:
