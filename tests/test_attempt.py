@@ -153,7 +153,7 @@ def test_a_storage_that_never_answers_ends_the_following(
     ((at, line),) = said  # once, and not of what passes in a moment
     assert at == 1_011.0
     assert line.startswith("sink.path: the storage does not answer")
-    assert line.endswith("no route; it is asked for 60 s at most")
+    assert line.endswith("no route; trying for at most 60 s")
     silent.now += 1.0
     with pytest.raises(
         Unreachable, match=r"sink\.path: the storage does not answer, or .* expired: no route"

@@ -166,7 +166,7 @@ def test_a_driver_on_another_machine_ends_as_soon_as_nobody_follows_it(
     holder = replace(Holder.of(os.getpid()), host="elsewhere")
     LocalJob(job, holder, lambda: True).stop()
     there.join(60)
-    assert ended == ["the run that followed this job has ended; run it again to go on"]
+    assert ended == ["the run that followed this job has ended; run it again to continue"]
     sign = (tmp_path / "followed").read_bytes()
     LocalJob(job, holder, lambda: True).stop()
     assert (tmp_path / "followed").read_bytes() == sign, "what has its result needs no word"

@@ -192,7 +192,7 @@ def advice(folder: Path, model: str, init: dict[str, Any], **more: Any) -> str:
 @pytest.mark.parametrize("rows", [50, 3], ids=["many", "all of few"])
 def test_where_all_rows_fail_alike_it_is_likely_the_code(rows: int, tmp_path: Path) -> None:
     make_inputs(tmp_path / "in", 1, rows)
-    assert "it is likely the code; mend it" in advice(tmp_path, "Misspelt", {})
+    assert "it is probably the code; fix it" in advice(tmp_path, "Misspelt", {})
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_where_all_rows_fail_alike_it_is_likely_the_code(rows: int, tmp_path: Pa
 )
 def test_else_the_input_may_be_wrong(model: str, init: dict[str, Any], tmp_path: Path) -> None:
     make_inputs(tmp_path / "in", 1, 50)
-    way_out = "Mend the input or the spec and run again, with --restart where source, steps, "
+    way_out = "Fix the input or the spec and run again, with --restart if source, steps, "
     assert advice(tmp_path, model, init).startswith(way_out)
 
 

@@ -241,7 +241,7 @@ TOO_LARGE = RuntimeError(
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (TOO_LARGE, r"is more than http://127\.0\.0\.1:9 takes: .* \.rayignore"),
+        (TOO_LARGE, r"is larger than http://127\.0\.0\.1:9 accepts: .* \.rayignore"),
         (PermissionError(13, "Permission denied", "/code/secret"), "cannot be sent .*/code/secret"),
     ],
 )

@@ -117,7 +117,7 @@ def test_a_check_whose_job_falls_silent_says_what_it_waited_for(
 ) -> None:
     with pytest.raises(NoProgress, match=r"nothing for 2 s: it waited for nodes: a GPU; see there"):
         check_on(Slow(3, ends=False), numbers, monkeypatch)
-    with pytest.raises(NoProgress, match="it has not begun"):
+    with pytest.raises(NoProgress, match="it has not started"):
         check_on(Slow(0, ends=False), numbers, monkeypatch)
 
 
@@ -129,5 +129,5 @@ def test_what_a_check_found_is_heard_though_its_files_cannot_be_removed(
         raise ConnectionError("no route")
 
     monkeypatch.setattr(LocalFileSystem, "rm", refuse)
-    with pytest.raises(NoProgress, match="it has not begun"):
+    with pytest.raises(NoProgress, match="it has not started"):
         check_on(Slow(0, ends=False), numbers, monkeypatch)

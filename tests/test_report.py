@@ -165,8 +165,8 @@ def test_failed_run_says_what_is_settled_and_the_next_one_resumes(folder: Path) 
     assert lines[first_figure - 2] == f"      {folder}/in/0.parquet, row 7"
     assert lines[first_figure - 1] == (
         f"All of them, with their inputs: {folder}/out.state/quarantine; `batch-inference redrive "
-        "SPEC` runs them again, once code, model or spec is mended; an input that is mended is the "
-        "next run's"
+        "SPEC` runs them again, once code, model or spec is fixed; a fixed input is the next "
+        "run's"
     )
     assert f"{folder}/out.state/quarantine; " in planned.storage.read(path).decode()
     assert lines[first_figure + 5 : first_figure + 8] == [

@@ -159,7 +159,7 @@ def test_a_job_whose_cluster_is_gone_keeps_no_other_from_being_stopped(
         monkeypatch.setattr(module, "cluster_of", lambda cluster: Cluster())
     monkeypatch.setattr(stopping, "release", lambda cluster, run_id: released.append(run_id))
     assert live_jobs(job.spec) == []
-    said = f"whether job {job.id} runs cannot be told: cluster.address: gone"
+    said = f"cannot tell whether job {job.id} runs: cluster.address: gone"
     assert caplog.messages == [said]
     planned = make_plan(job.spec)
     second = new_job(planned, left_to_do(planned, tried=False), job.attempt + 1)

@@ -95,7 +95,7 @@ def test_writers_are_promised_what_may_be_without_a_record_at_a_time(tmp_path: P
     """Three batches for each replica, or five seconds' worth, so that a crash costs no more."""
     found = judge(tmp_path, timings({"write": 96.0, "infer": 24.0}, batches=12))
     assert (found.setting, found.gain) == ("stages.write.max_workers=3", 2.4)
-    assert found.reason.endswith("the limit on batches without a record bounds it")
+    assert found.reason.endswith("the limit on batches without a record limits it")
     quick = judge(tmp_path, timings({"write": 96.0, "infer": 24.0}, batches=96))
     assert (quick.setting, quick.gain) == ("stages.write.max_workers=4", 4.0)
 
@@ -168,7 +168,7 @@ def test_an_input_in_few_parts_is_to_be_split(tmp_path: Path) -> None:
 def test_no_more_readers_are_promised_than_the_input_has_parts(tmp_path: Path) -> None:
     found = judge(tmp_path, timings({"read": 97.0}, shares=3))
     assert (found.setting, found.gain) == ("stages.read.max_workers=3", 3.0)
-    assert found.reason.endswith("with 3 workers read still bounds it")
+    assert found.reason.endswith("with 3 workers read still limits it")
 
 
 def test_replicas_that_ray_was_slow_to_add_are_asked_for(tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_gpus_are_not_shared_by_replicas_that_come_too_late(tmp_path: Path) -> N
     ("cores", "setting", "said"),
     [
         (5.1, None, "none of 5.1 cores is free: more nodes"),
-        (5.6, "stages.preprocess.max_workers=5", "with 5 workers infer bounds it"),
+        (5.6, "stages.preprocess.max_workers=5", "with 5 workers infer limits it"),
     ],
 )
 def test_ray_is_not_to_blame_for_workers_that_may_not_be(
@@ -261,7 +261,7 @@ NODES: dict[str, tuple[list[Node], dict[str, Any], dict[str, Any], int | None, s
         {"resources": {"memory_gb": 8}},
         {},
         2,
-        "with 2 workers infer still bounds it",
+        "with 2 workers infer still limits it",
     ),
     "memory for one": (
         [{"CPU": 8.0, "memory": 16.0}],
@@ -275,21 +275,21 @@ NODES: dict[str, tuple[list[Node], dict[str, Any], dict[str, Any], int | None, s
         {"resources": {"num_cpus": 3}},
         {},
         3,
-        "with 3 workers infer still bounds it",
+        "with 3 workers infer still limits it",
     ),
     "beside a large worker": (
         [{"CPU": 8.0}],
         {"stages": {"preprocess": {"num_cpus": 5}}, "steps": STEPS},
         {},
         3,
-        "with 3 workers infer still bounds it",
+        "with 3 workers infer still limits it",
     ),
     "beside a whole core": (
         [{"CPU": 2.0}],
         {"resources": {"num_cpus": 0.5}, "steps": STEPS},
         {},
         2,
-        "with 2 workers infer still bounds it",
+        "with 2 workers infer still limits it",
     ),
     "beside one that leaves no core": (
         [{"CPU": 2.0}],
@@ -303,7 +303,7 @@ NODES: dict[str, tuple[list[Node], dict[str, Any], dict[str, Any], int | None, s
         {},
         {},
         None,
-        "nothing: nobody tells how busy its GPUs were",
+        "nothing: how busy its GPUs were is unknown",
     ),
     "of nodes that came late": (
         [{"CPU": 2.0}],
@@ -318,7 +318,7 @@ NODES: dict[str, tuple[list[Node], dict[str, Any], dict[str, Any], int | None, s
         {},
         {"cores": 8.0},
         None,
-        "nothing is advised: an earlier version ran its job, and noted no nodes",
+        "no advice: an earlier version ran its job and recorded no nodes",
     ),
 }
 
@@ -461,7 +461,7 @@ def test_a_cluster_that_adds_nodes_is_asked_for_more_replicas(
     if not on_gpus and waits:  # no limit on GPUs binds those that take none
         setting = "resources.max_replicas=8"
     assert (verdict.setting, verdict.gain) == (setting, None)
-    assert ("the cluster adds nodes for more" in verdict.reason) == (setting is not None)
+    assert ("the cluster can add nodes for more" in verdict.reason) == (setting is not None)
     of_fewer = judge(tmp_path, found, cluster=there, resources={"max_replicas": 9})
     assert of_fewer.setting is None
     busier = judge(
@@ -552,7 +552,7 @@ def test_where_memory_ran_out_it_is_not_to_be_shared_by_more(
     verdict = judge(tmp_path, found, **asked, memory_ran_out=True)
     assert (verdict.stage, verdict.setting, verdict.gain) == (stage, None, None)
     assert verdict.reason.endswith(
-        "memory ran out: give replicas more of it, more of them would have less"
+        "memory ran out: give replicas more of it; more replicas would each have less"
     )
 
 
@@ -589,7 +589,7 @@ def test_time_between_stages_calls_for_larger_batches(
         f"stages.read.rows_per_batch={advised}",
         3.0,
     )
-    assert found.reason.startswith("no stage bounds it, the busiest is infer with 20 %")
+    assert found.reason.startswith("no stage limits it, the busiest is infer with 20 %")
 
 
 @pytest.mark.parametrize(("asked", "most"), [(50, None), ("auto", None), ("auto", 50)])
@@ -649,9 +649,7 @@ def test_batches_that_are_kept_do_not_become_larger(tmp_path: Path) -> None:
     found = timings({"infer": 20.0}, rows_per_batch=10, reads_kept=True)
     verdict = judge(tmp_path, found)
     assert (verdict.setting, verdict.gain) == (None, None)
-    assert verdict.reason.endswith(
-        "nothing: rows that are kept stay in the batches that they are kept in"
-    )
+    assert verdict.reason.endswith("nothing: materialized rows stay in their batches")
 
 
 def evidence_of(
@@ -761,7 +759,7 @@ def test_a_job_that_works_for_long_is_not_small_whatever_it_waited_for(tmp_path:
 HTTP = {"kind": "http", "url": "http://llm:8000/v1", "model": "small"}
 SERVER = (
     "nothing: it waits for its server, which answers 600 requests a minute of a replica, each in "
-    "1.6 s at most on average: raise model.concurrency 16 where it can answer more at a time"
+    "1.6 s at most on average: raise model.concurrency 16 if it can answer more at a time"
 )
 LIMIT = "each replica keeps model.requests_per_minute 640 separately: raise that if the server"
 LIMIT_OF_TEXTS = "nothing: each replica keeps model.requests_per_minute 20 separately: raise that"
@@ -821,7 +819,7 @@ def test_one_process_is_told_of_ray_where_that_pays(tmp_path: Path) -> None:
     short = timings({"preprocess": 5.0, "infer": 4.8}, seconds=10.0)
     found = judge(tmp_path, short, **inline)
     assert (found.setting, found.gain) == (None, None)
-    assert found.reason.endswith("nothing: to start Ray would take longer than its workers save")
+    assert found.reason.endswith("nothing: starting Ray would take longer than its workers save")
 
 
 @pytest.mark.parametrize(
@@ -877,7 +875,7 @@ def test_one_process_is_not_sent_to_replicas_that_would_do_both(
     spent = timings({"preprocess": 96.0, "infer": 96.0}, cores=0.0, machine_busy=0.5)
     found = judge(tmp_path, spent, model=model, **inline)
     assert (found.setting, found.gain) == (None, None)
-    assert found.reason.endswith("nothing: to start Ray would take longer than its workers save")
+    assert found.reason.endswith("nothing: starting Ray would take longer than its workers save")
 
 
 def test_replicas_that_prepare_their_own_batches_are_one_stage(tmp_path: Path) -> None:

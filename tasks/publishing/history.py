@@ -76,7 +76,7 @@ def lines_left(planned: PlannedRun, seen: Snapshot, file: LedgerFile) -> Lines |
     except (FileNotFoundError, InvalidSpec) as error:
         if planned.ledger.look().version != seen.version:
             raise
-        logger.warning("what was said before of rows set aside again is lost: %s", error)
+        logger.warning("the earlier reasons of rows set aside again are lost: %s", error)
         return None
 
 
@@ -92,7 +92,7 @@ def lines_of(planned: PlannedRun, file: LedgerFile) -> Lines:
         rows = QUARANTINE.decode(content)
         found: Lines = rows.select(SAID.intersection(rows.column_names)).to_pylist()
         if len(found) != file.rows:
-            raise ValueError(f"it has {len(found)} rows, and {file.rows} were published")
+            raise ValueError(f"it has {len(found)} rows, but {file.rows} were published")
         return found
 
     content = read_published(planned.storage, planned.output, file)

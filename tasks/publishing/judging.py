@@ -26,7 +26,7 @@ from tasks.reporting.addresses import named_on
 
 NO_ROWS = {
     False: "no rows to judge",
-    True: "no rows to judge, and they would replace what is published",
+    True: "no rows to judge, but they would replace the published rows",
 }
 RECORDED = ("gate", "value", "limit", "passed", "note")
 
@@ -137,9 +137,9 @@ def explain(planned: PlannedRun, judged: list[Judgement]) -> str:
         [
             f"{failed} of {counted(len(judged), 'gate')} failed; nothing was published",
             *lines,
-            f"What is done is kept: look at {run}/report.md and at the rows in {staging}. Run "
-            "again with --accept to publish them on your word, or mend input, model or gates and "
-            "run again, with --restart where the model changed",
+            f"The results are kept: see {run}/report.md and the rows in {staging}. Run again with "
+            "--accept to publish them anyway, or fix input, model or gates and run again, with "
+            "--restart if the model changed",
         ]
     )
 
@@ -149,7 +149,7 @@ def line_of(judged: Judgement) -> str:
     value = "nothing measured" if judged.value is None else written(judged.value)
     note = f" ({judged.note})" if judged.note else ""
     state = "passed" if judged.passed else "FAILED"
-    return f"  {state}  {judged.gate}: {value}, {judged.limit} is asked for{note}"
+    return f"  {state}  {judged.gate}: {value}, {judged.limit} is required{note}"
 
 
 def as_recorded(judged: Iterable[Judgement]) -> list[dict[str, Any]]:

@@ -24,8 +24,8 @@ SMALL_BYTES = 8 << 20
 NOT_OURS = (*DATA_ERRORS, ValueError, LookupError, TypeError)
 """What decoders raise of a file that is not as it was written; not all that storages do."""
 CHANGED = (
-    "is not as it was published ({}): others have moved or rewritten it, as a table's compaction "
-    "does, or it is damaged, and its rows cannot be used"
+    "is not as it was published ({}): it is damaged, or was moved or rewritten (for example by a "
+    "table's compaction), so its rows cannot be used"
 )
 STAGED_ANEW = (
     "Restore it from a copy; or, if its run is not published, delete it and run again, which "

@@ -160,13 +160,13 @@ def with_rows(planned: PlannedRun, error: ErrorBudgetExceeded) -> ErrorBudgetExc
     rejections = load_rejections(planned, accepted)
     lines = [*error_lines(rejections), f"All of them, with their inputs: {all_of(planned)}"]
     way_out = (
-        "Mend the input or the spec and run again, with --restart where source, steps, model or "
-        "code changed, or raise the budget to publish the rest"
+        "Fix the input or the spec and run again, with --restart if source, steps, model or code "
+        "changed, or raise the budget to publish the rest"
     )
     if is_likely_the_code(planned, accepted, rejections):
         way_out = (
-            "No row came through and all failed alike, with what is seldom the data's fault: it is "
-            "likely the code; mend it, or what the spec hands it, and run again"
+            "All rows failed in the same way, with an error that is rarely the data's fault: it "
+            "is probably the code; fix it, or the arguments in the spec, and run again"
         )
     by_now = excess(planned, accepted)  # more than were counted when the job was ended
     total = f"{by_now}; {NOTHING}" if by_now else error.message

@@ -125,13 +125,16 @@ class RowKeys:
             return
         first = repeated.slice(0, EXAMPLES).select(self.own.column_names)
         found = first.rename_columns(self.own_names).to_pylist()
-        which, way_out = "sink.key", "say with sink.newest_by which column tells"
+        which, way_out = "sink.key", "set sink.newest_by to the column that tells"
         if self.newest_by is not None:
-            which, way_out = "sink.key and newest_by", "have newest_by name one that tells them"
+            which, way_out = (
+                "sink.key and newest_by",
+                "set newest_by to a column that tells them apart",
+            )
         raise KeysRepeated(
             f"{which}: {self.own_names} are the same in several rows of this run, "
-            f"{counted(len(repeated), 'time')}, as in {found}; nothing was published, since which "
-            f"of them counts is not known: {way_out}, leave one of each in the source, or name "
+            f"{counted(len(repeated), 'time')}, such as {found}; nothing was published, since it "
+            f"is unknown which one counts: {way_out}, leave one of each in the source, or use "
             "more columns"
         )
 

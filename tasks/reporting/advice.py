@@ -77,7 +77,7 @@ def advise(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Advice:
     gain = timing.need() / max(more.seconds, best[after])
     if gain < WORTH_IT:
         return Advice(f"nothing: {counted(more.workers, 'worker')} would hardly be faster")
-    bounds = f"{after} bounds" if best[after] >= more.seconds else f"{stage} still bounds"
+    bounds = f"{after} limits" if best[after] >= more.seconds else f"{stage} still limits"
     return Advice(f"with {counted(more.workers, 'worker')} {bounds} it", more.setting, gain)
 
 
@@ -138,8 +138,8 @@ def ask_for_nodes(spec: BatchInferenceSpec, timings: Timings) -> Advice | None:
     if wanted <= most:
         return None
     reason = (
-        f"all {counted(most, 'replica')} that resources.max_replicas allows are at work, and the "
-        "cluster adds nodes for more, as far as its autoscaler may"
+        f"all {counted(most, 'replica')} that resources.max_replicas allows are at work; the "
+        "cluster can add nodes for more, up to its autoscaler's limit"
     )
     return Advice(reason, f"resources.max_replicas={wanted}")
 
@@ -206,6 +206,6 @@ def advise_inline(spec: BatchInferenceSpec, stage: str, timings: Timings) -> Adv
     busy = timings.cores_in_use(spec.resources.cores) * timings.seconds
     gain = timings.seconds / (max(*needs, busy) + RAY_STARTS_SECONDS)
     if gain < WORTH_IT:
-        return Advice("nothing: to start Ray would take longer than its workers save")
+        return Advice("nothing: starting Ray would take longer than its workers save")
     reason = f"Ray has room for {workers[stage]} worker(s) of it on this machine"
     return Advice(reason, "cluster.kind=local", gain)

@@ -27,7 +27,7 @@ def advise_batches(
     if memory_ran_out:
         return Advice("nothing: memory ran out, and larger ones need more of it")
     if timings.reads_kept:
-        return Advice("nothing: rows that are kept stay in the batches that they are kept in")
+        return Advice("nothing: materialized rows stay in their batches")
     most = timings.rows_per_batch or spec.rows_per_batch
     if end_early(most, spec, timings):
         ends = f"they end at {BYTES_PER_READ >> 20} MiB or with a part of the input"

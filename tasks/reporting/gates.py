@@ -38,7 +38,7 @@ def gates_part(evidence: Evidence, accepted: dict[str, Any] | None = None) -> st
     parts = [table(["", "gate", "value", "limit", ""], lines)]
     if accepted:
         at = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(accepted["at"]))
-        parts.insert(0, f"<p>Published on the word of {cell(accepted['by'])}, {at}.</p>")
+        parts.insert(0, f"<p>Published because {cell(accepted['by'])} accepted it, {at}.</p>")
     parts += [
         as_image(each["gate"], chart_svg(each["gate"], Chart(**each["chart"])))
         for each in judged

@@ -18,7 +18,7 @@ def advise_device(spec: BatchInferenceSpec, timings: Timings) -> Advice:
     """Let replicas share GPUs that have time for it."""
     infer = timings.stages["infer"]
     if not infer.device:
-        return Advice("nothing: nobody tells how busy its GPUs were")
+        return Advice("nothing: how busy its GPUs were is unknown")
     asked = 1.0 if spec.resources.num_gpus == "auto" else float(spec.resources.num_gpus)
     used = gpu_share(asked, timings)
     if used >= DEVICE_IS_BUSY:

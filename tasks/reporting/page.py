@@ -121,7 +121,7 @@ def counts_table(report: dict[str, Any], *, redrives: bool) -> str:
     names = {"read": "read", "written": "written", "set aside": "rejected", "filtered": "filtered"}
     values = {name: f"{rows[key]:,}" for name, key in names.items()}
     if "superseded" in rows:
-        values["superseded"] = f"{rows['superseded']:,} (by newer rows of their keys)"
+        values["superseded"] = f"{rows['superseded']:,} (by newer rows with the same keys)"
     why = "changed or gone since" if redrives else "published before"
     values["inputs skipped"] = f"{report['inputs_skipped']:,} ({why})"
     values["resumed"] = f"{report['resumed_rows']:,} (done before this call)"
@@ -213,8 +213,8 @@ def rejections_told(evidence: Evidence) -> list[str]:
     storage, output = evidence.planned.storage, evidence.planned.output
     lines.append(
         f"All of them, with their inputs: {named_on(storage, output.quarantine)}; "
-        "`batch-inference redrive SPEC` runs them again, once code, model or spec is mended; an "
-        "input that is mended is the next run's"
+        "`batch-inference redrive SPEC` runs them again, once code, model or spec is fixed; a "
+        "fixed input is the next run's"
     )
     return [scrub(line, evidence.planned.spec) for line in lines]
 

@@ -174,9 +174,9 @@ def estimate_lines(estimate: Estimate, *, has_gpu_price: bool) -> list[tuple[str
         lines.append(("cost", f"known only where a run would go: {why}"))
     workers = "worker" if estimate.workers == 1 else "workers"
     basis = (
-        f"{estimate.stage} bounds it, with {estimate.workers} {workers}; the range is that of the "
-        f"fastest and the slowest of {estimate.batches} small batches. Start-up is not in it; a "
-        "run's larger batches are as a rule faster"
+        f"{estimate.stage} limits it, with {estimate.workers} {workers}; the range is that of the "
+        f"fastest and the slowest of {estimate.batches} small batches. Start-up is not included; "
+        "a run's larger batches are usually faster"
     )
     return [*lines, ("based on", basis)]
 

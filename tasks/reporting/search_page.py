@@ -20,8 +20,8 @@ SHOWN_MATCHES = 50
 
 
 CHANGED = (
-    "of this output are in the table no more as they were published: others have deleted, updated "
-    "or compacted rows, and what is found here may be deleted there"
+    "of this output are no longer in the table as published: others have deleted, updated or "
+    "compacted rows, so what is found here may be deleted there"
 )
 
 

@@ -111,7 +111,7 @@ def of_startup(
     stays = stays or is_part
     share = round(startup / (startup + steady), 3) if startup + steady else None
     reason = f"{startup:.1f} s before the first row, then {steady:.1f} s"
-    small = "the job is small" if stays else "set cluster.kind: inline for jobs so small"
+    small = "the job is small" if stays else "set cluster.kind: inline for such small jobs"
     reason += f"; {'it did only a part of the rows' if is_part else small}"
     if isinstance(given.cluster, InlineCluster | LocalCluster) and compiles_anew():
         reason += COMPILES_ANEW
@@ -129,8 +129,8 @@ def of_none(
     """No stage is busy: the time goes by between them, with each batch."""
     share = timings.share(busiest)
     reason = (
-        f"no stage bounds it, the busiest is {busiest} with {share * 100:.0f} %: "
-        "the time goes by between stages, batch by batch"
+        f"no stage limits it, the busiest is {busiest} with {share * 100:.0f} %: the time passes "
+        "between stages, batch by batch"
     )
     advice = advise_batches(spec, busiest, timings, memory_ran_out=memory_ran_out)
     gain = advice.gain and round(advice.gain, 2)
@@ -177,11 +177,13 @@ def advised(
     if bound := bound_elsewhere(spec, stage, timings):
         return Advice(f"nothing: {bound}")
     if memory_ran_out and (stage == "infer" or isinstance(spec.cluster, InlineCluster)):
-        return Advice("memory ran out: give replicas more of it, more of them would have less")
+        return Advice(
+            "memory ran out: give replicas more of it; more replicas would each have less"
+        )
     if isinstance(spec.cluster, InlineCluster):
         return advise_inline(spec, stage, timings)
     if not timings.nodes:
-        return Advice("nothing is advised: an earlier version ran its job, and noted no nodes")
+        return Advice("no advice: an earlier version ran its job and recorded no nodes")
     if stage == "infer" and holds_gpus(spec, timings):
         return advise_device(spec, timings)
     return advise(spec, stage, timings)

@@ -49,14 +49,14 @@ def vector_of(vectors: PublishedVectors, query: Query, any_model: bool = False) 
     try:
         rows = embedded(spec.model.embedder(query.media), query)
         if column not in rows.column_names:
-            problem = "is no column that the spec's model makes; give a vector as query"
+            problem = "is not a column that the spec's model makes; give a vector as query"
             raise InvalidSpec.at("column", column, problem)
         return unit(column_to_numpy(rows[column])[0])
     except BatchInferenceError:
         raise
     except Exception as error:  # the model may be the user's own
         told = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        way_out = "; to search for it as a text, --as text" if query.media == "image" else ""
+        way_out = "; to search for it as a text, use --as text" if query.media == "image" else ""
         raise InvalidSpec.at("query", shortened(query.given), f"{told}{way_out}") from error
 
 
@@ -73,8 +73,8 @@ def refuse_other_model(spec: BatchInferenceSpec, seen: Snapshot) -> None:
         if entry["run_id"] in live and entry.get("model_digest") not in equal:
             raise InvalidSpec(
                 f"the spec's model is not the one that made the vectors of version {version} (run "
-                f"{entry['run_id']}): give the spec that made them, or a vector as query; where "
-                "you know that they can be compared, --any-model"
+                f"{entry['run_id']}): give the spec that made them, or a vector as query; if you "
+                "know that they can be compared, use --any-model"
             )
 
 

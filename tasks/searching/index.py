@@ -72,7 +72,7 @@ class IndexPlace:
             InvalidSpec: what it says is damaged.
         """
         storage, _ = output_of(self.spec)
-        way_out = "Delete it: searches look at all rows until --index update makes an index anew"
+        way_out = "Delete it: searches then read all rows until --index update makes a new index"
         with suppress(FileNotFoundError):
             return read_back(
                 storage, f"{self.path}.json", lambda c: IndexState(**json_object(c)), way_out

@@ -93,7 +93,7 @@ def see_that_it_is_whole(vectors: PublishedVectors, place: IndexPlace, state: In
     """
     wanted = sum(file.rows for file in vectors.files) - sum(state.without.values())
     if place.open(state.version).count_rows() != wanted:
-        raise StaleLedger("the index was changed by somebody else meanwhile; do it again")
+        raise StaleLedger("the index was changed by somebody else meanwhile; run it again")
 
 
 @dataclass
@@ -147,7 +147,7 @@ class IndexWriter:
         kind = self.vectors.schema.field(self.vectors.column).type
         width = width_of(kind)
         if width is None:
-            problem = f"is {kind}, whose lists may differ in length, and those are not indexed"
+            problem = f"is {kind}, whose lists may differ in length, so it cannot be indexed"
             raise InvalidSpec.at("column", self.vectors.column, problem)
         return width
 
@@ -196,6 +196,6 @@ def comparable(matrix: Matrix, column: str) -> Rows:
     has_direction = np.isfinite(largest) & (largest > 0)
     sure = (squares > SURE_SQUARES[0]) & (squares < SURE_SQUARES[1])
     if (has_direction & ~sure).any():
-        problem = "holds vectors that are too long or too short for an index: search without one"
+        problem = "has vectors that are too long or too short for an index: search without one"
         raise InvalidSpec.at("column", column, problem)
     return np.flatnonzero(has_direction)

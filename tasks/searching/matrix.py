@@ -31,11 +31,13 @@ def vector_column(schema: pa.Schema, wanted: str | None) -> str:
         return str(wanted)
     if not found:
         raise InvalidSpec(
-            "column: none of this output holds vectors: search what a model of embeddings has made"
+            "column: no column of this output has vectors: search the output of an embedding model"
         )
     if wanted is None:
-        raise InvalidSpec(f"column: several of this output hold vectors: name one of {found}")
-    raise InvalidSpec.at("column", wanted, f"must name a column that holds vectors: {found}")
+        raise InvalidSpec(
+            f"column: several columns of this output have vectors: choose one of {found}"
+        )
+    raise InvalidSpec.at("column", wanted, f"must be a column with vectors: {found}")
 
 
 def is_vector(kind: pa.DataType) -> bool:

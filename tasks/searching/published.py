@@ -69,12 +69,12 @@ class PublishedVectors:
     def gone(self, error: FileNotFoundError) -> BatchInferenceError:
         """What to say of a published file that is not there: whether another search would do."""
         if ledger_of(self.spec).look().version != self.seen.version:
-            problem = "the output was published anew while it was searched; search again"
+            problem = "the output was published again during the search; search again"
             return StaleLedger(f"{problem} ({error})")
         problem = (
             f"has lost a published file ({error}): somebody has deleted it, or compacted and "
-            "vacuumed the table; run again with --replace-output, and before that delete all rows "
-            "of a table"
+            "vacuumed the table; run again with --replace-output, after deleting all rows of a "
+            "table"
         )
         return InvalidSpec.at("output", self.spec.sink.path, problem)
 
@@ -86,7 +86,7 @@ class PublishedVectors:
         """
         ours = width_of(self.schema.field(self.column).type)
         if ours not in (None, width):
-            problem = f"numbers make the query, and each vector of {self.column!r} has {ours}"
+            problem = f"numbers make the query, but each vector of {self.column!r} has {ours}"
             raise InvalidSpec.at("query", width, problem)
 
     def look_at_all(self, query: Vector, count: int) -> tuple[Best, int]:
@@ -184,7 +184,7 @@ def published_vectors(spec: BatchInferenceSpec, column: str | None = None) -> Pu
     seen = bring_up_to_date(storage, ledger_of(spec), output)
     stored = published_schema(seen, replaces=False)
     if stored is None or not seen.files:
-        problem = "has published no rows; give the folder that a run's sink.path names, or run it"
+        problem = "has no published rows; give the folder in a run's sink.path, or run it"
         raise InvalidSpec.at("output", spec.sink.path, problem)
     refuse_other_sink(spec, [*seen.files])
     schema = pa.ipc.read_schema(pa.py_buffer(stored))

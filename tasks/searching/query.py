@@ -65,7 +65,7 @@ def read_query(spec: BatchInferenceSpec, given: str, form: QueryForm = "auto") -
         values = json.loads(given) if is_list(given) else read_npy(read_file(spec, given))
         return VectorQuery(given, unit(values))
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        problem = f"is no vector: {error}; to search for it as a text, --as text"
+        problem = f"is not a vector: {error}; to search for it as a text, use --as text"
         raise InvalidSpec.at("query", shortened(given), problem) from error
 
 
@@ -108,7 +108,7 @@ def read_file(spec: BatchInferenceSpec, path: str) -> bytes:
         return storage.read(name)
     except (FileNotFoundError, IsADirectoryError, ValueError, ImportError) as error:
         said = scrub(str(error), spec)
-        problem = f"cannot be read as a file ({said}); to search for it as a text, --as text"
+        problem = f"cannot be read as a file ({said}); to search for it as a text, use --as text"
         raise InvalidSpec.at("query", scrub(path, spec), problem) from None
     except Exception as error:
         said = scrub(f"{path!r} cannot be reached: {error}", spec)

@@ -49,12 +49,12 @@ def unit(vector: npt.ArrayLike) -> Vector:
     """
     values = np.asarray(vector, np.float64)
     if values.ndim != 1 or not len(values):
-        raise ValueError("is no list of numbers")
+        raise ValueError("is not a list of numbers")
     if not np.isfinite(values).all():
-        raise ValueError("holds values that are no numbers")
+        raise ValueError("has values that are not numbers")
     largest = np.abs(values).max()
     if largest == 0:
-        raise ValueError("is all zeros, which point nowhere")
+        raise ValueError("is all zeros, which has no direction")
     values = values / largest  # else squares of large values overflow
     return np.asarray(values / np.sqrt((values * values).sum()))
 

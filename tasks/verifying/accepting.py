@@ -68,9 +68,9 @@ class Configs(AtOutput):
         if self.other is None:
             return ""
         if not self.is_known:
-            return f"what differs is not known: {', '.join(self.differs) or 'that spec is gone'}"
+            return f"the difference is unknown: {', '.join(self.differs) or 'that spec is gone'}"
         if found := [each for each in self.differs if each.startswith(OF_ROWS)]:
-            return f"that is no matter of values: {', '.join(found)}"
+            return f"values cannot show that: {', '.join(found)}"
         of_device = [each for each in self.differs if each.startswith(OF_DEVICE)]
         if of_device and not is_where_runs_go:
             return f"{', '.join(of_device)} shows where runs go, with --cluster (on_cluster)"
@@ -87,10 +87,10 @@ class Configs(AtOutput):
         """
         if why := self.why_not(is_where_runs_go=is_where_runs_go):
             raise InvalidSpec(
-                f"version {self.other} was published by another config, and that its rows come out "
-                f"the same would not let runs go on: {why}. Without --accept it can be seen "
-                "whether they do; put back what differs, or `batch-inference backfill SPEC` "
-                "predicts every input again"
+                f"version {self.other} was published by another config, and runs could not "
+                f"continue even if its rows come out the same: {why}. Verify without --accept to "
+                "compare them; undo what differs, or run `batch-inference backfill SPEC` to "
+                "predict every input again"
             )
 
     def accept(self, evidence: dict[str, Any]) -> None:
@@ -125,9 +125,9 @@ def refuse_too_few(sample: Sample, unread: int = 0) -> None:
         return
     left = PublishedShards(sample.storage, sample.output, sample.seen, sample.changed)
     has_more = left.has_more_than(len(sample.chosen))
-    way_out = "more --rows draw from more inputs" if has_more else "there are no others"
+    way_out = "more --rows sample more inputs" if has_more else "there are no others"
     raise InvalidSpec(
-        f"only {counted(rows, 'row')} of {ENOUGH} could be compared whose inputs and published "
-        f"files are as they were: too few to accept a config by; {way_out}. `batch-inference "
-        "backfill SPEC` predicts every input again"
+        f"only {counted(rows, 'row')} of {ENOUGH} with unchanged inputs and published files could "
+        f"be compared: too few to accept a config; {way_out}. `batch-inference backfill SPEC` "
+        "predicts every input again"
     )

@@ -124,9 +124,9 @@ class Outcome:
         # The same config, as by a library's new release, brings a backfill nothing to do.
         again = "backfill SPEC" if self.configs.other else "run SPEC --replace-output"
         raise PredictionsDiffer(
-            f"{len(found.rows_that_differ):,} of {many} come out otherwise than published, beyond "
-            f"a tolerance of {found.tolerance:g}: {'; '.join(lines)}. Put back what has changed, "
-            f"or `batch-inference {again}` predicts every input again"
+            f"{len(found.rows_that_differ):,} of {many} come out differently than published, "
+            f"beyond a tolerance of {found.tolerance:g}: {'; '.join(lines)}. Undo what has "
+            f"changed, or run `batch-inference {again}` to predict every input again"
         )
 
     def line(self, differences: list[Difference]) -> str:
@@ -144,8 +144,8 @@ class Outcome:
         rows, name = told["rows"], self.sample.spec.name
         title = "come out as they are published"
         if not self.is_same:
-            title = f"{rows['differ']:,} come out otherwise"
-        config = "; ".join(self.configs.differs) or "the one that has published"
+            title = f"{rows['differ']:,} come out differently"
+        config = "; ".join(self.configs.differs) or "the one that published"
         figures = {
             "input rows compared": f"{rows['compared']:,}",
             "rows published": f"{rows['published']:,}",

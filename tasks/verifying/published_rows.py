@@ -47,5 +47,5 @@ def other_type(rows: pa.Table, were: pa.Schema) -> str:
         # Sinks that write text give objects as it where they know no type of theirs.
         is_untold = pa.types.is_null(each.type) or (is_text(kind) and pa.types.is_nested(each.type))
         if not (is_untold or keeps_values(kind, each.type, all_fields=False)):
-            return f"its column {each.name!r} is {rows[each.name].type}, and was {each.type}"
+            return f"its column {each.name!r} is {rows[each.name].type}, but was {each.type}"
     return ""

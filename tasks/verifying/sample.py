@@ -123,7 +123,7 @@ class Sample(AtOutput):
             StaleLedger: it is no longer published.
         """
         if ledger_of(self.spec).look().version != self.seen.version:
-            said = f"somebody has published at {self.output.path} meanwhile: verify again"
+            said = f"somebody has published to {self.output.path} meanwhile: verify again"
             raise StaleLedger(said) from changed
         if self.spec.sink.row_key or not left:
             raise changed
@@ -218,14 +218,14 @@ def draw_sample(
         if not work.changed:
             break
     if work is None or not work.lines:
-        ways_out = ["put one of them back"]
+        ways_out = ["restore one of them"]
         if is_timed:
-            ways_out.append("give the time of a run that has its own, by --scheduled-time")
+            ways_out.append("give the time of a run that has its own with --scheduled-time")
         if PublishedShards(storage, output, seen, changed).has_more_than(0):
             ways_out.append("ask for more --rows")
         problem = (
-            f"has none of the inputs of {rows:,} published rows any more as they were: nothing can "
-            f"be compared. To compare, {', or '.join(ways_out)}"
+            f"no longer has the inputs of {rows:,} published rows unchanged, so nothing can be "
+            f"compared. To compare, {', or '.join(ways_out)}"
         )
         raise InvalidSpec.at("source.path", spec.source.path, problem)
     planned = plan_trial(trial, work, fingerprints, seen, flow_runs)

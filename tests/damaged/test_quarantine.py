@@ -40,7 +40,7 @@ def test_rows_set_aside_again_are_without_their_history(
     planned = make_plan(spec, RunOptions(redrive=True))
     run_attempt(planned)
     assert publish_planned(planned) == 2
-    assert "what was said before of rows set aside again is lost" in caplog.text
+    assert "the earlier reasons of rows set aside again are lost" in caplog.text
     has_history = sorted(each["history"] is not None for each in rows_set_aside(spec))
     assert has_history == [False, True]
 

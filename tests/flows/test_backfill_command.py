@@ -100,7 +100,7 @@ def test_a_search_takes_the_scheduled_time(
     output = str(tmp_path / "out/{scheduled:%Y-%m-%d}")
     asked = ("search", output, "--spec", write_spec(tmp_path), "--query", "[1]")
     assert call(monkeypatch, *asked, "--scheduled-time", "2026-01-03T02:00") == 2
-    assert f"output: '{tmp_path}/out/{DAYS[1]}' has published no rows" in capsys.readouterr().err
+    assert f"output: '{tmp_path}/out/{DAYS[1]}' has no published rows" in capsys.readouterr().err
 
 
 WRONG = {

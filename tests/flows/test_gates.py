@@ -161,7 +161,7 @@ def test_what_a_gate_holds_back_is_kept_and_published_on_a_word(folder: Path) ->
     assert accepted["flow_run_id"] == str(report["flow_run_id"])
     manifest = json.loads(Path(report["manifest"]).read_text())
     assert manifest["accepted"] == ledger_of(spec).look().entries[1]["accepted"] == accepted
-    assert "Published on the word of" in Path(report["report"]).read_text()
+    assert "Published because" in Path(report["report"]).read_text()
     assert len(list(folder.glob("out.state/runs/*/attempts/*"))) == 1
     assert not batch_inference(spec)["published"], "there is nothing left to do"
 
@@ -198,7 +198,7 @@ def test_a_column_that_is_not_there_is_said_early(folder: Path, again: bool) -> 
         make_inputs(folder / "more", 5)
         (folder / "more" / "4.parquet").rename(folder / "in" / "4.parquet")
     spec = classify_spec(folder, gates=[{"kind": "nulls", "column": "txt", "max_fraction": 0}])
-    with pytest.raises(InvalidSpec, match=r"^gates\.0\.column: 'txt' is no column.*'text'"):
+    with pytest.raises(InvalidSpec, match=r"^gates\.0\.column: 'txt' is not a column.*'text'"):
         batch_inference(spec)
     if not again:
         assert not list(folder.glob("out.state/runs/*/records/*")), "said on the first rows"
@@ -218,7 +218,7 @@ def test_no_rows_replace_what_is_published_on_a_word_only(folder: Path) -> None:
     batch_inference(classify_spec(folder))
     steps = [{"kind": "filter", "expression": "id < 0"}]
     nothing = classify_spec(folder, steps=steps, gates=PASSING[:1])
-    with pytest.raises(GateFailed, match="no rows to judge, and they would replace what is publ"):
+    with pytest.raises(GateFailed, match="no rows to judge, but they would replace the publ"):
         batch_inference(nothing, replace_output=True)
     assert ledger_of(nothing).look().version == 1
     assert batch_inference(nothing, replace_output=True, accept=True)["version"] == 2

@@ -281,9 +281,9 @@ def test_a_text_finds_what_means_the_same(
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [
-        (("nowhere/embeddings",), "output: '.*nowhere/embeddings' has published no rows"),
+        (("nowhere/embeddings",), "output: '.*nowhere/embeddings' has no published rows"),
         (("--query", "nowhere/cat.png"), "query: 'nowhere/cat.png' cannot be read as a file"),
-        (("--column", "path"), "column: 'path' must name a column that holds vectors"),
+        (("--column", "path"), "column: 'path' must be a column with vectors"),
         (("--set", "modle.task=x"), "modle: .* there is no such field"),
     ],
 )

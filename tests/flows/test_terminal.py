@@ -292,7 +292,7 @@ def test_what_comes_from_data_stands_as_it_is_and_does_nothing() -> None:
     with ours.capture() as taken:
         print_matches(ours, {**found, "matches": [{"rank": 1, "score": 1.0, "row": row}]})
         print_check(ours, "places", "red", "wrong", f"{row['path']} {row['text']}")
-    assert "2 files of this output are in the table no more" in " ".join(taken.get().split())
+    assert "2 files of this output are no longer in the table" in " ".join(taken.get().split())
     lines = [line for line in taken.get().splitlines() if row["path"] in line]
     assert [r"\x1b[2J\x9b31m[bold]\x0d" in line for line in lines] == [True, True]
 

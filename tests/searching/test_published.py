@@ -134,7 +134,7 @@ def test_a_file_that_goes_meanwhile_is_said_so(tmp_path: Path) -> None:
 
 
 def test_nothing_is_published(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSpec, match="has published no rows"):
+    with pytest.raises(InvalidSpec, match="has no published rows"):
         searched.published_vectors(spec_at(tmp_path))
 
 
@@ -171,10 +171,14 @@ def test_the_column_of_vectors(columns: list[str], wanted: str | None, found: st
 @pytest.mark.parametrize(
     ("columns", "wanted", "problem"),
     [
-        (["a", "b"], None, r"several of this output hold vectors: name one of \['a', 'b'\]"),
-        (["a"], "id", r"'id' must name a column that holds vectors: \['a'\]"),
-        ([], "id", "none of this output holds vectors: search what"),
-        ([], None, "none of this output holds vectors: search what"),
+        (
+            ["a", "b"],
+            None,
+            r"several columns of this output have vectors: choose one of \['a', 'b'\]",
+        ),
+        (["a"], "id", r"'id' must be a column with vectors: \['a'\]"),
+        ([], "id", "no column of this output has vectors: search the"),
+        ([], None, "no column of this output has vectors: search the"),
     ],
 )
 def test_no_column_of_vectors(columns: list[str], wanted: str | None, problem: str) -> None:

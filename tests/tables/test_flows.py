@@ -132,7 +132,7 @@ def test_a_run_with_a_key_twice_is_published_as_it_is_once_told_which_counts(
     spec = doubling(kind, out)
     spec["sink"] |= {"mode": "upsert", "key": ["id"]}
     place = f"sink.path={out}", f"source.path={given}"
-    with pytest.raises(KeysRepeated, match=r"say with sink\.newest_by"):
+    with pytest.raises(KeysRepeated, match=r"set sink\.newest_by"):
         run_spec(spec, *place)
     done = run_spec(spec, *place, "sink.newest_by=x")
     assert done.report["resumed_rows"] == 3
@@ -141,7 +141,7 @@ def test_a_run_with_a_key_twice_is_published_as_it_is_once_told_which_counts(
     (entry,) = ledger_of(done.spec).look().entries.values()
     assert done.report["rows"] == manifest["rows"] == entry["rows"] == rows
     assert "# into-delta: 2 rows published" in done.page
-    assert "1 (by newer rows of their keys)" in done.page
+    assert "1 (by newer rows with the same keys)" in done.page
     print_report(Console(), done.report)
     told = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in told[1:3]] == [["written", "2"], ["superseded", "1,"]]

@@ -46,7 +46,7 @@ def test_small_nights_of_one_distribution_pass_and_others_fail(metric: str) -> N
     beyond = [each for each in nights if (each.value or 0) > MOST]
     assert len(beyond) > 5, "chance alone goes beyond the maximum"
     assert all(each.passed for each in nights)
-    assert all("; of so few rows 0." in (each.note or "") for each in beyond)
+    assert all("; with so few rows, 0." in (each.note or "") for each in beyond)
     for other in (night(100, classes=3), night(20, classes=1)):
         assert not judge(gate, other, last=last_run(first)).passed
 

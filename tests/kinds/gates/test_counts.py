@@ -101,7 +101,7 @@ def test_arrays_of_what_has_no_bounds_fail_the_gate(dtype: str) -> None:
     rows = pa.table({"x": tensor_array([np.ones((1, 2)), np.zeros((1, 2), dtype)])})
     check_columns([gate := gate_of(kind="bounds", column="x", maximum=4)], rows.schema)
     found = judge(gate, rows, cut=1)
-    assert (found.passed, found.note) == (False, "x holds values that are no numbers")
+    assert (found.passed, found.note) == (False, "x has values that are not numbers")
 
 
 @pytest.mark.parametrize("kind", [pa.null(), pa.list_(pa.null())], ids=str)
@@ -118,7 +118,7 @@ def test_bounds_take_a_column_of_which_the_first_rows_have_no_value(kind: pa.Dat
     meter.add(pa.table([pa.array(["a"]).cast(pa.string())], ["score"]))
     assert (meter.judge().passed, meter.judge().note) == (
         False,
-        "score holds values that are no numbers",
+        "score has values that are not numbers",
     )
 
 
@@ -150,7 +150,7 @@ def test_rows(limits: dict[str, int], passed: bool) -> None:
         ({"kind": "bounds", "column": "x", "minimum": 5, "maximum": 4}, "no value fits"),
         ({"kind": "accuracy", "minimum": 90}, "less than or equal to 1"),
         ({"kind": "nulls", "column": "x", "max_fraction": -1}, "greater than or equal to 0"),
-        ({"kind": "drift", "column": "x", "metric": "jensen_shannon", "maximum": 1}, "no Jensen"),
+        ({"kind": "drift", "column": "x", "metric": "jensen_shannon", "maximum": 1}, "a Jensen"),
     ],
 )
 def test_gates_that_say_nothing_are_refused(fields: dict[str, Any], message: str) -> None:
@@ -161,7 +161,10 @@ def test_gates_that_say_nothing_are_refused(fields: dict[str, Any], message: str
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"kind": "accuracy", "minimum": 1}, r"gates\.1\.label: 'label' is no column.*\['x', 's'"),
+        (
+            {"kind": "accuracy", "minimum": 1},
+            r"gates\.1\.label: 'label' is not a column.*\['x', 's'",
+        ),
         ({"kind": "nulls", "column": "y", "max_fraction": 0}, r"gates\.1\.column: 'y' is no"),
         ({"kind": "nulls", "column": "ss", "max_fraction": 0}, r"; did you mean s\?$"),
         ({"kind": "bounds", "column": "s", "minimum": 0}, r"'s' is string, not numbers"),

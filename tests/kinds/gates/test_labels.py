@@ -117,7 +117,7 @@ def test_free_texts_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> N
     assert meter.judge().value == 1
     found = judge(gate_of(kind="f1", minimum=0), rows)
     assert not found.passed
-    assert "no classes" in found.note
+    assert "these are not classes" in found.note
 
 
 def test_the_chart_shows_labels_beside_predictions() -> None:

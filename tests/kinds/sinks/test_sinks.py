@@ -310,7 +310,9 @@ def test_partition_column_must_be_there() -> None:
     with pytest.raises(InvalidSpec, match=r"means a missing value: replace it"):
         ParquetSink(path="/out", partition_by=["key"]).parts(null, as_ids([1]))
     many = pa.table({"x": range(1_001)})
-    with pytest.raises(InvalidSpec, match=r"sink.partition_by: \['x'\] makes 1001 folders of 1001"):
+    with pytest.raises(
+        InvalidSpec, match=r"sink.partition_by: \['x'\] makes 1001 folders for 1001"
+    ):
         ParquetSink(path="/out", partition_by=["x"]).parts(many, as_ids(range(1_001)))
     waits = ParquetSink(path="/out", partition_by=["x"], rows_per_file=100_100)
     rows = many.append_column("y", many["x"])

@@ -149,7 +149,7 @@ def test_what_the_first_rows_are_too_narrow_for_is_told_with_the_type_that_takes
     write(tmp_path, "b.csv", f"a\n{later}\n".encode())
     source = CsvSource(path=str(tmp_path))
     _, bad = read_all(source)
-    assert str(bad.error).endswith(f"; source.types: {{a: {wider}}} takes it")
+    assert str(bad.error).endswith(f"; set source.types: {{a: {wider}}}")
     rows = read_all(source.model_copy(update={"types": {"a": wider}}))
     assert [isinstance(row, BadRow) for row in rows] == [False, False]
 
@@ -506,7 +506,7 @@ def test_files_of_other_encodings_and_with_lines_above_the_header(
 @pytest.mark.parametrize("first", [b"# by tool", b"#,x,y"])
 def test_a_line_above_the_header_is_told_with_the_way_out(tmp_path: Path, first: bytes) -> None:
     bad = parsed(tmp_path, first + b"\na,b,c,d\n1,2,3,4\n")
-    assert all("; where '#" in str(each.error) for each in bad)
+    assert all("; if '#" in str(each.error) for each in bad)
     assert all("skip it with source.skip_lines" in str(each.error) for each in bad)
 
 

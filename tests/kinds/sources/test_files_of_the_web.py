@@ -113,7 +113,7 @@ def test_no_server_at_all(tmp_path: Path) -> None:
 def test_a_file_that_the_server_has_not(server: WebServer, name: str) -> None:
     server.folder.joinpath("a").mkdir()  # the server shows no folder: it answers 403
     missing = BinarySource(path=server.url(f"a/{name}"))
-    with pytest.raises(InputNotFound, match=r"source\.path: .*b\.bin.*' is not there"):
+    with pytest.raises(InputNotFound, match=r"source\.path: .*b\.bin.*' does not exist"):
         check_source(missing)
     with pytest.raises(InputNotFound, match=r"source\.path: .*b\.bin.*' has no file"):
         list_inputs(missing)
@@ -268,5 +268,5 @@ def test_a_run_waits_out_a_servers_trouble(server: WebServer, tmp_path: Path) ->
     ]
     assert make_plan(spec).nothing_to_do
     (server.folder / "in.parquet").unlink()
-    with pytest.raises(InputNotFound, match=r"in\.parquet' is not there"):
+    with pytest.raises(InputNotFound, match=r"in\.parquet' does not exist"):
         make_plan(spec)

@@ -143,7 +143,7 @@ def test_a_dataset_without_rows_is_told_from_a_path_without_one(tmp_path: Path) 
     none = small(tmp_path / "none", {"x": []})
     DatasetDict({"test": Dataset.from_dict({"x": []})}).save_to_disk(tmp_path / "dict")
     for folder in (none, tmp_path / "dict"):
-        with pytest.raises(InputNotFound, match=r"is a dataset without a row: .*on_empty: succeed"):
+        with pytest.raises(InputNotFound, match=r"is a dataset without rows: .*on_empty: succeed"):
             list_inputs(source(folder))
         assert not list_inputs(source(folder, on_empty="succeed"))[1]
     (tmp_path / "other").mkdir()
@@ -199,7 +199,7 @@ def test_files_that_a_listing_has_are_not_looked_at_one_by_one(
 
 def test_a_dataset_that_lacks_a_file_says_so(folder: Path) -> None:
     next(folder.glob("data-00001*")).unlink()
-    with pytest.raises(InputNotFound, match=r"data-00001.* is not there"):
+    with pytest.raises(InputNotFound, match=r"data-00001.* does not exist"):
         list_inputs(source(folder))
 
 
@@ -217,7 +217,9 @@ def test_a_dataset_that_was_saved_anew_into_other_files_is_refused(
     if num_shards == 2:
         assert len(source(folder).left(storage, inputs, published)) == 2
         return
-    with pytest.raises(InvalidSpec, match=r"was saved anew .*-of-00002\.arrow .* --replace-output"):
+    with pytest.raises(
+        InvalidSpec, match=r"was saved again .*-of-00002\.arrow .* --replace-output"
+    ):
         source(folder).left(storage, inputs, published)
 
 

@@ -106,7 +106,8 @@ def test_exclude_names_folders(folder: Path, exclude: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "meant"), [("x[1]/*.pq", r"with \[\[\] in a glob"), ("{a,b}.parquet", "in a list")]
+    ("path", "meant"),
+    [("x[1]/*.pq", r"in a glob, write \[\[\]"), ("{a,b}.parquet", "list each path")],
 )
 def test_what_is_no_glob_is_told(folder: Path, path: str, meant: str) -> None:
     (folder / "x[1]").mkdir()
@@ -114,7 +115,7 @@ def test_what_is_no_glob_is_told(folder: Path, path: str, meant: str) -> None:
     with pytest.raises(InputNotFound, match=meant):
         names(folder, path)
     if "{" in path:
-        with pytest.raises(InputNotFound, match=f"is not there.*{meant}"):
+        with pytest.raises(InputNotFound, match=f"does not exist.*{meant}"):
             check_source(ParquetSource(path=str(folder / path)))
     assert names(folder, "x[[]1]/*.pq") == ["x[1]/y.pq"]
 
@@ -211,7 +212,7 @@ def test_the_same_bytes_at_two_paths_are_two_inputs(folder: Path) -> None:
     [
         ("none", "has no file ending in .parquet, .pq; correct"),
         ("none/*", "has no file ending in .parquet, .pq; correct"),
-        ("none/*.csv", "matches no file; mend"),
+        ("none/*.csv", "matches no file; correct"),
         ("none.parquet", "has no file ending in .parquet, .pq; correct"),
     ],
 )
@@ -222,7 +223,7 @@ def test_nothing_there(folder: Path, path: str, problem: str) -> None:
 
 
 def test_all_excluded(folder: Path) -> None:
-    with pytest.raises(InputNotFound, match=r"has 5 files, left out by source.exclude"):
+    with pytest.raises(InputNotFound, match=r"has 5 files, all left out by source.exclude"):
         names(folder, "", exclude=["*"])
 
 

@@ -417,7 +417,7 @@ def test_a_range_column_of_sqlites_with_other_values_is_refused(sqlite: Shop, ot
     sqlite.insert(3, region=other)
     sqlite.insert(4)
     value = r"b'\\x00'" if other[0] == "x" else other
-    with pytest.raises(InvalidSpec, match=rf"^source\.range_column: 'region' holds {value}, and "):
+    with pytest.raises(InvalidSpec, match=rf"^source\.range_column: 'region' contains {value}, "):
         rows(sqlite.source(range_column="region"))
 
 
@@ -439,7 +439,7 @@ def test_no_file_is_made_of_a_mistyped_name(tmp_path: Path) -> None:
 
 
 def test_no_row_and_no_database(tmp_path: Path, sqlite: Shop) -> None:
-    with pytest.raises(InputNotFound, match="holds no row"):
+    with pytest.raises(InputNotFound, match="has no row"):
         list_inputs(sqlite.source())
     away = SqlSource(path=f"sqlite:///{tmp_path}", table="orders", key="id")
     with pytest.raises(Unreachable, match="unable to open database file"):

@@ -134,7 +134,7 @@ def test_keys_may_be_uuids(shop: Shop, asked: dict[str, Any]) -> None:
     assert [row["name"] for row in read_all(found)] == NAMES
     shop.execute(f"UPDATE named SET name = '{NAMES[2][:-1]}f' WHERE name = '{NAMES[2]}'")
     assert [storage.stat(each.path) == each for each in inputs] == [True, False]
-    with pytest.raises(InvalidSpec, match="holds UUID, which cannot be cut into ranges"):
+    with pytest.raises(InvalidSpec, match="holds UUID, which cannot be divided into ranges"):
         list_inputs(shop.source(**asked, key="name"))
 
 

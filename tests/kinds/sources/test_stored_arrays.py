@@ -155,7 +155,7 @@ def test_a_later_array_of_another_shape_than_all_first_files_have_is_a_bad_row(
     (bad,) = (each for each in rows if isinstance(each, BadRow))
     assert rows[rows.index(bad) - 1]["x"] == IMAGES[1].ravel().tolist()
     assert len(rows) == 2 * len(IMAGES) + 2
-    assert "an array of shape [2, 5, 3], where the first files have [4, 5, 3]" in str(bad.error)
+    assert "an array of shape [2, 5, 3], but the first files have [4, 5, 3]" in str(bad.error)
 
 
 def stored(note: bytes, lists: list[Any]) -> pa.Table:

@@ -241,7 +241,7 @@ def test_a_store_that_fails_has_cleaned_no_version_up(s3: S3) -> None:
     [
         ({"columns": ["id", "nope"]}, r"source\.columns: \['nope'\] is not among .*id, x, day"),
         ({"columns": ["id", "dya"]}, r"source\.columns: \['dya'\] is .*; did you mean day\?$"),
-        ({"filter": "nope > 1"}, r"source\.filter: .*names \['nope'\], not among"),
+        ({"filter": "nope > 1"}, r"source\.filter: .*uses \['nope'\], not among"),
         ({"filter": "day > 1"}, r"source\.filter: 'day > 1' does not fit"),
         ({"filter": "day >"}, r"source\.filter: 'day >' does not parse"),
         ({"filter": "10 / id > 5"}, r"source\.filter: '10 / id > 5' .*calculate in a filter step"),
@@ -290,7 +290,7 @@ def test_what_iceberg_cannot_filter_by_is_said_before_a_run(column: str, tmp_pat
         update.union_by_name(
             pa.schema([("list", pa.list_(pa.int64())), ("map", pa.map_(pa.string(), pa.int64()))])
         )
-    with pytest.raises(InvalidSpec, match=rf"source\.filter: .*names \['{column}'\].*step filter"):
+    with pytest.raises(InvalidSpec, match=rf"source\.filter: .*uses \['{column}'\].*filter step"):
         list_inputs(lake.source(filter=f"{column} is None"))
     with pytest.raises(InvalidSpec, match=r"source\.filter: .*DoubleLiteral.*with a filter step"):
         list_inputs(lake.source(filter="id > 0.5"))
@@ -403,7 +403,7 @@ def test_a_version_and_a_time_are_one_too_many(lake: Lake) -> None:
 
 @pytest.mark.parametrize("kind", [DeltaSource, LanceSource])
 def test_no_table_there(kind: type[TableSource], tmp_path: Path) -> None:
-    with pytest.raises(InputNotFound, match="holds no table with rows"):
+    with pytest.raises(InputNotFound, match="has no table with rows"):
         check_source(kind(path=str(tmp_path)))
 
 
@@ -422,10 +422,10 @@ def test_where_no_table_is_nothing_leaves_the_output(
 def test_no_iceberg_table_there(tmp_path: Path) -> None:
     lake = IcebergLake(f"file://{tmp_path}", str(tmp_path / "catalog.db"))
     assert not list_inputs(lake.source(on_empty="succeed"))[1]
-    with pytest.raises(InputNotFound, match="holds no table with rows"):
+    with pytest.raises(InputNotFound, match="has no table with rows"):
         list_inputs(lake.source())
     for name in ("lake.others", "sea.numbers"):
-        with pytest.raises(InputNotFound, match="holds no table with rows"):
+        with pytest.raises(InputNotFound, match="has no table with rows"):
             check_source(IcebergSource(path=name, catalog=lake.catalog))
     with pytest.raises(InvalidSpec, match=r"source\.catalog: .*NO_SUCH_VARIABLE"):
         check_source(IcebergSource(path="a.b", catalog={"uri": "${NO_SUCH_VARIABLE}"}))
@@ -579,7 +579,7 @@ def test_days_and_times_are_compared(tmp_path: Path) -> None:
     with pytest.raises(InvalidSpec, match=r"source\.filter: .*date\('2026-01-31'\)"):
         DeltaSource(path="x", filter="day > date(2026)").check()
     naive = DeltaSource(path=str(tmp_path / "delta"), filter="at < timestamp('2026-01-04T14:00')")
-    with pytest.raises(InvalidSpec, match=r"source\.filter: .* does not fit: .*timezone"):
+    with pytest.raises(InvalidSpec, match=r"source\.filter: .* does not fit the table: .*timezone"):
         list_inputs(naive)
 
 
@@ -591,7 +591,7 @@ def test_what_a_filter_cannot_compute_sets_no_file_aside(
     write_deltalake(url, pa.table({"id": range(3), "code": [b"7", b"8", b"nine"]}))
     if deleted:
         delete_by_vector(url, *deleted)
-    with pytest.raises(InvalidSpec, match=r"source\.filter: .* cannot be computed of .*'nine'"):
+    with pytest.raises(InvalidSpec, match=r"source\.filter: .* cannot be computed from .*'nine'"):
         read_all(DeltaSource(path=url, filter="code in (7, 8)"))
 
 

@@ -108,10 +108,10 @@ def test_columns_that_are_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
-        ({"b.cls": b"seven"}, "and not a whole number"),
-        ({"b.cls": b"2026_01"}, "and not a whole number"),
-        ({"b.cls": b"9" * 30}, "holds b'9999"),
-        ({"b.txt": b"\xff"}, "and not text in UTF-8"),
+        ({"b.cls": b"seven"}, ", not a whole number"),
+        ({"b.cls": b"2026_01"}, ", not a whole number"),
+        ({"b.cls": b"9" * 30}, "contains b'9999"),
+        ({"b.txt": b"\xff"}, ", not text in UTF-8"),
         ({"b.jpg": b"1", "b.png": b"2"}, "two files are for the column 'image'"),
         ({"b.key": b"k"}, r"\.key has no column"),
         ({"b.__x": b"k"}, r"\.__x has no column"),
@@ -147,7 +147,7 @@ def test_files_of_a_sample_that_lie_apart_are_no_rows_of_their_own(tmp_path: Pat
     ]
     for row, key in zip(rows[2:], "ac", strict=True):
         assert isinstance(row, BadRow)
-        assert f"other files of the sample '{key}' came before" in str(row.error)
+        assert f"other files of the sample '{key}' came earlier" in str(row.error)
         assert "tar --sort=name" in str(row.error)
 
 
@@ -224,7 +224,7 @@ def test_a_shard_that_is_cut_off(tmp_path: Path, name: str) -> None:
     [
         (b"", "cut off or damaged"),
         (b"hello" * 500, "cut off or damaged"),
-        (tar(digits(1)) + tar(digits(1)), "goes on behind its end"),
+        (tar(digits(1)) + tar(digits(1)), "has data after its end"),
         (tar(digits(4)).replace(b"002.cls", b"xxx.cls"), "bad checksum"),
     ],
     ids=["empty", "text", "joined", "changed"],
