@@ -127,7 +127,7 @@ def test_what_is_no_ray_on_this_machine_is_left_alone(
 @pytest.mark.parametrize(
     ("found", "problem"),
     [
-        (None, "no Ray that runs here"),
+        (None, "not a Ray that runs here"),
         (Raylet(uid=os.getuid() + 1), "somebody's"),
         (Raylet(path="/opt/ray/raylet"), "/opt/ray/raylet, another installation"),
     ],

@@ -99,7 +99,7 @@ DAILY = {"interval": 86_400, "anchor_date": "2026-01-01T01:30:00+01:00"}
 @pytest.mark.parametrize(
     ("given", "scheduled", "said"),
     [
-        (DAILY | {"timezone": "Europe/Berlin"}, {}, "interval: 86400.* 2026-10-24 and next"),
+        (DAILY | {"timezone": "Europe/Berlin"}, {}, "interval: 86400.* 2026-10-24 and then"),
         (
             {"interval": "P1D", "anchor_date": "2026-01-01T22:30:00+00:00"},
             {"timezone": "Europe/Berlin"},

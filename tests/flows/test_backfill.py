@@ -347,7 +347,9 @@ def test_a_range_of_one_day_takes_no_rows_of_others_whose_inputs_were_tidied_awa
     only = datetime(2026, 1, 2)
     with pytest.raises(InvalidSpec, match="drop the rows of 2 published inputs outside the range"):
         backfill(other, only, only)
-    with pytest.raises(InvalidSpec, match=r"3 published inputs that are gone .*: put them back"):
+    with pytest.raises(
+        InvalidSpec, match=r"3 published inputs that are no longer .*: put them back"
+    ):
         backfill(other, *RANGE)
     assert len(ids_in(spec, daily / "out")) == 40
 

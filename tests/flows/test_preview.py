@@ -290,7 +290,10 @@ def test_a_preview_needs_no_cluster_and_says_where_it_was_measured(numbers: Path
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"resources": {"num_gpus": 1}}, r"resources\.num_gpus: 1.* cannot be had in this process"),
+        (
+            {"resources": {"num_gpus": 1}},
+            r"resources\.num_gpus: 1.* is not possible in this process",
+        ),
         ({"model": VLLM}, r"resources\.num_gpus: 1.* on cluster.kind local"),
         ({"resources": {"accelerator_type": "A100"}}, r"accelerator_type: 'A100' .*--cluster"),
         ({"environment": {"env_vars": {"A": "b"}}}, r"env_vars: \['A'\] .* on cluster.kind local"),

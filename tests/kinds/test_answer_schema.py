@@ -151,7 +151,7 @@ LOOP = {"$defs": {"node": of(next={"$ref": "#/$defs/node"})}, "$ref": "#/$defs/n
         ({"type": "string"}, "describes string, not an object with properties"),
         ({"type": "object"}, "it has values that a column cannot hold: give it one type"),
         (of(a={}), "a has no type: give it one type, or one type and null: string"),
-        (of(a=True), "a says nothing of its values"),
+        (of(a=True), "a does not describe its values"),
         (of(a={"type": ["string", "integer"]}), "a may be of several types"),
         (of(a={"type": "array"}), "a has values that a column cannot hold"),
         (of(a={"items": of(b={"type": "null"})}), r"a\[\]\.b has no type"),
@@ -160,13 +160,16 @@ LOOP = {"$defs": {"node": of(next={"$ref": "#/$defs/node"})}, "$ref": "#/$defs/n
             "a has values that a column cannot hold",
         ),
         (LOOP, "next contains itself, through #/\\$defs/node"),
-        (of(a={"$ref": "#/$defs/gone"}), "#/\\$defs/gone is not in this schema"),
-        (of(a={"type": "string", "not": {"$ref": "https://x.org/s"}}), "https://x.org/s leads to"),
-        (of(generated_text={"type": "string"}), "'generated_text', a name that is taken"),
-        (of(served_model={"type": "string"}), "'served_model', a name that is taken"),
-        (of(__row={"type": "string"}), "'__row', a name that is taken"),
+        (of(a={"$ref": "#/$defs/gone"}), "#/\\$defs/gone, which is not in this schema"),
+        (
+            of(a={"type": "string", "not": {"$ref": "https://x.org/s"}}),
+            "refers to https://x.org/s, which",
+        ),
+        (of(generated_text={"type": "string"}), "'generated_text', but that name is already used"),
+        (of(served_model={"type": "string"}), "'served_model', but that name is already used"),
+        (of(__row={"type": "string"}), "'__row', but that name is already used"),
         (of(a={"type": "texts"}), "is not a JSON schema: properties.a.type: 'texts' is not"),
-        (of(a={"const": float("nan")}), "JSON has no word for"),
+        (of(a={"const": float("nan")}), "JSON cannot represent"),
         (of(a={"type": "string", "pattern": "("}), "pattern: '\\(' is not a 'regex'"),
         (DEEP, "is nested too deeply"),
     ],
@@ -185,7 +188,7 @@ def test_a_schema_that_no_columns_fit_is_refused(schema: dict[str, Any], message
     ],
 )
 def test_only_what_writes_has_one(model: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match=r"model\.answer_schema: belongs to .*leave it out"):
+    with pytest.raises(ValidationError, match=r"model\.answer_schema: is for .*leave it out"):
         TypeAdapter(AnyModel).validate_python({**model, "answer_schema": REVIEW})
 
 
@@ -427,7 +430,7 @@ def test_a_models_own_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     outcome = outcome_of(lambda rows: predict(tokens(rows)), [*answers] * 2)
     assert sorted(outcome.failed) == [2, 3, 6, 7]
     assert "kind: 'question' is not one of" in str(outcome.failed[2])
-    assert "no JSON" in str(outcome.failed[7])
+    assert "not JSON" in str(outcome.failed[7])
     assert outcome.rows is not None
     assert outcome.rows["kind"].to_pylist() == ["praise", "complaint"] * 2
     assert outcome.rows["stars"].to_pylist() == [5, 1] * 2

@@ -233,7 +233,7 @@ def test_other_columns_and_other_models(tmp_path: Path) -> None:
         with pytest.raises(InvalidSpec, match=message):
             HuggingFaceModel(**fields, options=wrong).check()
     HuggingFaceModel(**fields, options={"stride": 59}).check()
-    with pytest.raises(ValidationError, match="max_answer_length: 3 belongs to question-answering"):
+    with pytest.raises(ValidationError, match="max_answer_length: 3 is for question-answering"):
         HuggingFaceModel(
             task="text-classification", name_or_path="a/b", options={"max_answer_length": 3}
         )

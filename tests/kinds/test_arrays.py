@@ -47,7 +47,9 @@ def test_a_row_without_numbers_is_the_rows_fault(values: list[Any], problem: str
 
 def test_a_number_that_the_model_does_not_take_is_told_with_its_column() -> None:
     rows = pa.table({"a": [1, 2], "b": [1.0, 2.5]})
-    with pytest.raises(ValueError, match=r"column 'b' holds what is no int64, .*2\.5.*; make it"):
+    with pytest.raises(
+        ValueError, match=r"column 'b' has a value that is not int64, .*2\.5.*; convert it"
+    ):
         matrix(rows, ["a", "b"], missing=False, dtype=np.int64)
     assert matrix(rows, ["a", "b"], missing=False).tolist() == [[1, 1], [2, 2.5]]
 

@@ -242,7 +242,7 @@ def test_images_as_they_were_read_are_in_memory_one_by_one(
 
 
 def test_options_of_other_tasks_are_refused() -> None:
-    with pytest.raises(ValidationError, match=r"threshold.*belongs to object-detection"):
+    with pytest.raises(ValidationError, match=r"threshold.*is for object-detection"):
         HuggingFaceModel.model_validate(
             {"task": "image-classification", "name_or_path": "x/y", "options": {"threshold": 0.5}}
         )

@@ -148,7 +148,7 @@ def test_a_tokenizer_that_reads_pairs_otherwise_is_refused(tmp_path: Path) -> No
     pairs.save_pretrained(tmp_path)
     options = {"candidate_labels": LABELS}
     made = HuggingFaceModel(task=TASK, name_or_path=str(tmp_path), options=options)
-    with pytest.raises(InvalidSpec, match="has a tokenizer that reads a text otherwise in a pair"):
+    with pytest.raises(InvalidSpec, match="a tokenizer that reads a text differently in a pair"):
         made.check()
 
 
@@ -157,7 +157,7 @@ def test_a_tokenizer_that_reads_pairs_otherwise_is_refused(tmp_path: Path) -> No
     [
         ({}, "candidate_labels: list the labels that zero-shot-classification chooses from"),
         ({"candidate_labels": ["a", "a"]}, "has a label twice"),
-        ({"candidate_labels": ["a"], "prefix": "q"}, "prefix.*belongs to"),
+        ({"candidate_labels": ["a"], "prefix": "q"}, "prefix.*is for"),
     ],
 )
 def test_labels_must_be_some(options: dict[str, Any], problem: str) -> None:
@@ -168,7 +168,7 @@ def test_labels_must_be_some(options: dict[str, Any], problem: str) -> None:
 
 def test_what_several_may_be_true_of_are_texts() -> None:
     options = {"candidate_labels": ["a"], "multi_label": True}
-    with pytest.raises(ValidationError, match=r"multi_label: True belongs to zero-shot-classific"):
+    with pytest.raises(ValidationError, match=r"multi_label: True is for zero-shot-classific"):
         HuggingFaceModel.model_validate(
             {"task": "zero-shot-image-classification", "name_or_path": "a/b", "options": options}
         )

@@ -308,7 +308,7 @@ def test_an_array_that_is_no_image_is_an_error(folders: dict[str, Path], pixels:
 
 @pytest.mark.parametrize("values", [["a.jpg"], [3]])
 def test_a_column_without_images_is_named(folders: dict[str, Path], values: list[Any]) -> None:
-    with pytest.raises(InvalidSpec, match=r"model\.column: 'image' holds .* images are wanted"):
+    with pytest.raises(InvalidSpec, match=r"model\.column: 'image' is .* not images"):
         predicted(folders["vit"], "image-classification", rows_of("image", values))
 
 

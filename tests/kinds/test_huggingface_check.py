@@ -406,8 +406,8 @@ def test_weights_of_other_shapes_are_the_checkpoints_fault(copied: Path) -> None
 def test_a_layer_that_the_configuration_leaves_out_is_missed(copied: Path) -> None:
     edit_config(num_hidden_layers=1)(copied)
     message = (
-        r"model.name_or_path: .* does not fit its config.json: .*encoder.layer.1.* of a layer "
-        "that this leaves out"
+        r"model.name_or_path: .* does not fit its config.json: .*encoder.layer.1.* belongs to a "
+        "layer that config.json leaves out"
     )
     for task in ("text-classification", "feature-extraction"):
         with pytest.raises(InvalidSpec, match=message):
@@ -668,7 +668,7 @@ except InvalidSpec as error:
     out = in_a_clean_process(script, HF_HOME=str(tmp_path), HF_HUB_OFFLINE="1").splitlines()
     assert out[0] == commit
     assert out[1].startswith("model.name_or_path: 'org/unknown' at revision 'main'")
-    assert "give a folder that holds the model" in out[1]
+    assert "give a folder that contains the model" in out[1]
 
 
 def test_importing_and_checking_load_neither_torch_nor_transformers(bert: Path) -> None:

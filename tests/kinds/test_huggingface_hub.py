@@ -117,11 +117,11 @@ def test_a_name_is_pinned_to_a_commit_and_loaded_at_it(
         ("org/bret", {}, r"may read, and there is no folder of that name beside the spec: check"),
         ("org/gated", {}, "'org/gated' needs its terms to be accepted"),
         ("org/bert", {"revision": "v9"}, r"model\.revision: 'v9' is not a branch, tag or commit"),
-        ("org/gpt2", {}, "holds GPT2LMHeadModel; text-classification wants"),
+        ("org/gpt2", {}, "is GPT2LMHeadModel; text-classification needs"),
         ("org/others", {}, r"'org/others' has no weights on the Hugging Face Hub \(model.safetens"),
         ("org/blind", {"task": "image-classification"}, "has no image processor on the Hugging"),
         ("org/deaf", {"task": "audio-classification"}, "has no feature extractor on the Hugging"),
-        ("org/unknown", {}, r"model\.name_or_path: .* 'evilmodel', .* own, which is never run"),
+        ("org/unknown", {}, r"model\.name_or_path: .* 'evilmodel', .* code, which is never run"),
         (
             "org/gpt2",
             {"task": "text-generation", "options": {"chat": True}},

@@ -67,5 +67,5 @@ def test_the_second_column_is_looked_at_before_anything_is_loaded(folder: Path) 
     assert made.reads == {"column": ["question"], "pair_column": ["passage"]}
     with pytest.raises(InvalidSpec, match=r"model.pair_column: 'passage' holds int64, and text is"):
         made.refuse_types(pairs([1, 2]).schema)
-    with pytest.raises(ValidationError, match=r"model.pair_column: belongs to text-classification"):
+    with pytest.raises(ValidationError, match=r"model.pair_column: is for text-classification"):
         model(folder, task="feature-extraction")

@@ -202,8 +202,8 @@ def test_more_than_the_decoder_can_write_is_refused(folders: dict[str, Path]) ->
         ({"top_k": 3}, "top_k: 3 has no effect without do_sample"),
         ({"top_p": 0.5}, "top_p: 0.5 has no effect without do_sample"),
         ({"do_sample": True, "num_beams": 2}, "cannot be combined with do_sample"),
-        ({"target_language": "de"}, "belongs to translation"),
-        ({"chat": True}, "belongs to text-generation"),
+        ({"target_language": "de"}, "is for translation"),
+        ({"chat": True}, "is for text-generation"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(options: dict[str, Any], message: str) -> None:

@@ -30,7 +30,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     [
         (None, "'audio' is empty"),
         ([], "'audio' is empty"),
-        ([0.0, float("nan")], "'audio' holds no sound in this row"),
+        ([0.0, float("nan")], "'audio' has no sound in this row"),
         (b"no sound", "is not sound that can be read"),
     ],
 )

@@ -326,7 +326,7 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(InvalidSpec, match="cannot be loaded by onnxruntime 1"):
         predicted(model_of(tmp_path / "broken.onnx"), rows)
     digits_model(tmp_path / "digits.onnx")
-    with pytest.raises(InvalidSpec, match=r"holds .*onnx: name one of them in model.file"):
+    with pytest.raises(InvalidSpec, match=r"holds .*onnx: set one of them in model.file"):
         model_of(tmp_path).check()
     with pytest.raises(InvalidSpec, match=r"model.file: 'model.onnx' is not among"):
         model_of(tmp_path, file="model.onnx").check()

@@ -155,7 +155,7 @@ def test_how_to_pool_is_not_guessed_where_no_module_pools(sentences: Path) -> No
     whole = embedded(sentences)
     modules = [{"type": "st.Transformer", "path": ""}]
     (sentences / "modules.json").write_text(json.dumps(modules))
-    with pytest.raises(InvalidSpec, match=r"modules\.json without a Pooling, .* set model"):
+    with pytest.raises(InvalidSpec, match=r"modules\.json without a Pooling module, .* set model"):
         embedded(sentences)
     np.testing.assert_array_equal(embedded(sentences, pooling="mean"), whole)
 

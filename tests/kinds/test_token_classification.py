@@ -103,7 +103,7 @@ def test_names_of_the_pipeline_are_known(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="it is another name of token-classification: write that"):
         HuggingFaceModel.model_validate({"task": "ner", "name_or_path": str(tmp_path)})
     given = {"task": TASK, "name_or_path": str(tmp_path)}
-    with pytest.raises(ValueError, match=r"options\.prefix: 'a' belongs to .*, not to token"):
+    with pytest.raises(ValueError, match=r"options\.prefix: 'a' is for .*, not token"):
         HuggingFaceModel.model_validate(given | {"options": {"prefix": "a"}})
     with pytest.raises(InvalidSpec, match=r"holds BertForTokenClassification; text-classification"):
         HuggingFaceModel.model_validate(given | {"task": "text-classification"}).check()

@@ -643,7 +643,7 @@ def test_what_was_saved_with_its_wrapper_is_the_module_itself(
     np.testing.assert_allclose(values(made), direct(module, unseen()), atol=1e-5)
     wrapped["loss.weight"] = torch.zeros(1)
     {"pt": torch.save, "safetensors": save_file}[ending](wrapped, file)
-    is_told = "all that it needs begins with" if prefix.count(".") == 1 else ""
+    is_told = "all it needs begins with" if prefix.count(".") == 1 else ""
     with pytest.raises(InvalidSpec, match=rf"it also has .*loss\.weight.*{is_told}"):
         predicted(model_of(file, **WEIGHTS), rows_of(pixels=unseen()))
 

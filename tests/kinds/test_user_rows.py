@@ -26,11 +26,11 @@ def test_rows_are_found_by_their_ids(sent: list[int], back: list[int]) -> None:
     unknown = sorted({each for each in back if each not in counts})
     parted = [each for each in back if counts[each] > 1 and back.count(each) != counts[each]]
     if unknown:
-        told = re.escape(f"not given: {unknown[:3]}")
+        told = re.escape(f"did not get: {unknown[:3]}")
         with pytest.raises(UserCodeBroke, match=told):
             positions(as_ids(sent), as_ids(back))
     elif parted:
-        with pytest.raises(UserCodeBroke, match=f"the row {parted[0]} was given as"):
+        with pytest.raises(UserCodeBroke, match=f"it got the row {parted[0]} as"):
             positions(as_ids(sent), as_ids(back))
     else:
         places = {each: [at for at, given in enumerate(sent) if given == each] for each in counts}

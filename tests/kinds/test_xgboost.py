@@ -199,7 +199,7 @@ def test_categories_go_by_name_wherever_they_stand_in_a_batch(tmp_path: Path) ->
         predicted(model, frame.assign(colour="mauve"))
     with pytest.raises(ValueError, match=r"has '', which .*: .* source\.null_values lists ''$"):
         predicted(model, frame.assign(colour=""))
-    with pytest.raises(InvalidSpec, match=r"'colour' holds list.*, and the model was trained on"):
+    with pytest.raises(InvalidSpec, match=r"'colour' holds list.*, but the model was trained on"):
         predicted(model, texts.set_column(3, "colour", pa.array([["red"]] * len(texts))))
     missing = frame.assign(colour=pd.Categorical([None] * len(frame), ["blue"]))
     unknown = booster.predict(xgboost.DMatrix(missing, enable_categorical=True))

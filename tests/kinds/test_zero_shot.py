@@ -81,7 +81,7 @@ def test_what_gives_no_such_scores_is_refused(tmp_path: Path) -> None:
         ({"candidate_labels": ["a", "a"]}, "has a label twice"),
         ({"candidate_labels": ["a", " "]}, "an empty one"),
         ({"candidate_labels": ["a"], "hypothesis_template": "photo"}, "needs exactly one place"),
-        ({"candidate_labels": ["a"], "pooling": "mean"}, "pooling.*belongs to"),
+        ({"candidate_labels": ["a"], "pooling": "mean"}, "pooling.*is for"),
     ],
 )
 def test_labels_must_be_some(options: dict[str, Any], problem: str) -> None:

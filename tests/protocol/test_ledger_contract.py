@@ -150,7 +150,7 @@ def test_options_of_fsspec_are_translated() -> None:
 def test_whose_credentials_count_is_translated_or_refused() -> None:
     assert aws_options({"anon": True}) == {"AWS_SKIP_SIGNATURE": "true"}
     with pytest.raises(
-        InvalidSpec, match=r"storage_options\.profile: 'team' is not known .*AWS_PRO"
+        InvalidSpec, match=r"storage_options\.profile: 'team' is not used for .*AWS_PRO"
     ):
         aws_options({"profile": "team"})
 

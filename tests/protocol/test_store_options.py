@@ -83,7 +83,7 @@ def test_where_two_could_take_another_account_or_key_none_is_taken(
     nobody: pytest.MonkeyPatch,
 ) -> None:
     nobody.setenv("AZURE_STORAGE_CONNECTION_STRING", STRING)
-    with pytest.raises(ValueError, match=r"account_name is 'other', and AZURE_.* names 'own': lea"):
+    with pytest.raises(ValueError, match=r"account_name is 'other', but AZURE_.* has 'own': lea"):
         open_storage(AZURE, {"account_name": "other"})
     open_storage(AZURE, {"account_name": "own"})
     nobody.setenv("AZURE_STORAGE_SAS_TOKEN", "sv=1&sig=x")

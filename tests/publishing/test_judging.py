@@ -59,7 +59,7 @@ def test_a_staged_file_that_goes_while_it_is_judged_is_an_error(
         going.setattr(OutputReader, "read", read_too_late)
         with pytest.raises(FileNotFoundError):
             publish_planned(planned)
-    with pytest.raises(RowsMissing, match="run again to go on with what is missing"):
+    with pytest.raises(RowsMissing, match="run again to predict what is missing"):
         publish_planned(planned)
     assert planned.ledger.look().version == 0
 

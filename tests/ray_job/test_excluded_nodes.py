@@ -41,7 +41,7 @@ class Nodes:
         (("b", "dead", "gone"), 2, ("b",), "node 10.0.0.1: left out"),
         (("a", "b"), 1, ("a", "b"), "node 10.0.0.0, 10.0.0.1: left out"),
         (("b",), 3, (), "node 10.0.0.1: used again, since no other node has room"),
-        (("a", "b", "c"), 1, (), "node 10.0.0.0, 10.0.0.1, 10.0.0.2: tried again"),
+        (("a", "b", "c"), 1, (), "node 10.0.0.0, 10.0.0.1, 10.0.0.2: used again"),
     ],
 )
 def test_nodes_are_left_out_where_others_have_room(

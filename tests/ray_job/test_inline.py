@@ -237,7 +237,7 @@ def test_a_job_that_can_leave_no_result_says_why(
 
     store = FsspecStorage.write
     monkeypatch.setattr(FsspecStorage, "write", write)
-    with pytest.raises(JobLost, match=r"(?s)last words:.*No space left .*/records/.*/result\.json"):
+    with pytest.raises(JobLost, match=r"(?s)of its log:.*No space left .*/records/.*/result\.json"):
         whole_run(spec_of(numbers))
 
 

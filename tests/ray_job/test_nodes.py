@@ -72,7 +72,7 @@ def test_what_nobody_waits_for_any_more_is_not_asked_for(
     clock = iter([0.0, 59.0, 60.0])
     patient = SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda seconds: None)
     monkeypatch.setattr(nodes, "time", patient)
-    with pytest.raises(InvalidSpec, match=r"GPUs are asked for.* \(after 60 s of waiting"):
+    with pytest.raises(InvalidSpec, match=r"GPUs are requested.* \(after 60 s of waiting"):
         wait(iter([SMALL, SMALL]), monkeypatch)
     assert asked[2:] == [BUNDLES, []]
 
@@ -83,7 +83,7 @@ def test_what_is_waited_for_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     wait(iter([SMALL, SMALL, LARGE]), monkeypatch, told.append)
     assert len(told) == 2
     assert told[0].startswith(
-        "nodes, 60 s at most: resources.num_gpus: 1.0 GPUs are asked for, and"
+        "nodes, 60 s at most: resources.num_gpus: 1.0 GPUs are requested, and"
     )
 
 
@@ -96,7 +96,7 @@ def test_nodes_of_a_cluster_that_was_replaced_are_waited_for(
     monkeypatch.setattr(nodes, "nodes_now", lambda: [seen.pop(0)])
     nodes.await_room(replace(job, attempt=2), nothing)
     assert asked == [BUNDLES, []]
-    with pytest.raises(InvalidSpec, match="GPUs are asked for"):
+    with pytest.raises(InvalidSpec, match="GPUs are requested"):
         nodes.await_room(job, nothing)
     assert seen == []
 

@@ -88,6 +88,6 @@ def test_what_may_not_be_read_is_told(
     monkeypatch.setattr(google, "forbidden", "secret")
     with pytest.raises(
         StageFailed,
-        match=r"(?s)PermissionError.*storage\.objects\.get.*leave it out by source\.exclude",
+        match=r"(?s)PermissionError.*storage\.objects\.get.*leave it out with source\.exclude",
     ):
         rows_of(job)

@@ -257,7 +257,7 @@ def test_a_type_is_widened_for_rows_that_do_not_fit(
     """Of 0, 0, 0.5 the first batches have whole numbers only."""
     first, *others = [write_batches(job, [batch(row, value)]) for row, value in enumerate(values)]
     assert pinned(job.storage, job.run) == pa.schema([("y", kind)])
-    assert f" -> {pinned_type(job)}: earlier ones are made anew" in capsys.readouterr().out
+    assert f" -> {pinned_type(job)}: earlier ones are made again" in capsys.readouterr().out
     of_last = [each for each in others if each.schema == others[-1].schema]
     assert counted(job, [first, *others]) == [int(row) for each in of_last for row in each.ok.ids()]
     KNOWN.clear()

@@ -294,7 +294,7 @@ def test_rows_that_were_put_back_or_bear_ids_are_where_they_were(how: str) -> No
 
 @pytest.mark.parametrize("kind", ["str", "bytes", "dict", "set"])
 def test_what_has_no_value_for_each_row_is_no_column(kind: str) -> None:
-    with pytest.raises(UserCodeBroke, match=f"'y' came back as {kind}: return one value for each"):
+    with pytest.raises(UserCodeBroke, match=f"it returned column 'y' as {kind}: return"):
         infer(Whole, ROWS, kind=kind)
 
 

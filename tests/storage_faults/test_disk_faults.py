@@ -71,7 +71,7 @@ def test_a_disk_that_is_full_from_the_start_is_told_in_plain_words(
         files_of_at_most(300),
         pytest.raises(
             Unreachable,
-            match=r"make room, .* error: Unable to copy data to file: File too large \(os .*\)$",
+            match=r"free some space, .*: Unable to copy data to file: File too large \(os .*\)$",
         ),
     ):
         make_plan(spec)

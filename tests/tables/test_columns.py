@@ -273,6 +273,8 @@ def test_lists_of_a_fixed_size_that_lance_does_not_read_again_are_refused(
     column = pa.array([values] * 3, kind)
     if is_within:
         column = pa.StructArray.from_arrays([column], ["inner"])
-    with pytest.raises(SchemaMismatch, match=r"fixed size of .*: {'pair': '.*any length in a step"):
+    with pytest.raises(
+        SchemaMismatch, match=r"fixed-size lists of .*: {'pair': '.*any length in a"
+    ):
         bench.run("k1", {"a": "v1"}, extra={"pair": column})
     assert not bench.ledger.look().version

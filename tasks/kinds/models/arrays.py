@@ -142,7 +142,7 @@ def numbers_of(
 def no_whole(name: str, kind: pa.DataType | np.dtype, what: object) -> ValueError:
     """What to say of a row whose value is none that a model of whole numbers takes."""
     return ValueError(
-        f"column {name!r} has a value that is not a {kind}, as the model needs: {what}; convert "
+        f"column {name!r} has a value that is not {kind}, which the model needs: {what}; convert "
         "it in a step, or use another column"
     )
 

@@ -121,7 +121,7 @@ class Part:
             name = name.replace("~1", "/").replace("~0", "~")
             found = found.get(name) if isinstance(found, dict) else None
         if not reference.startswith("#") or found is None:
-            self.refuse(f"{reference} is not in this schema: use #/$defs/NAME")
+            self.refuse(f"refers to {reference}, which is not in this schema: use #/$defs/NAME")
         return replace(self, schema=found, references=(*self.references, reference))
 
     def refuse(self, problem: str) -> Never:
