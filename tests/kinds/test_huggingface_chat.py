@@ -151,7 +151,7 @@ def test_the_template_takes_arguments(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("breif", "'breif' is not in the template: give names that"),
+        ("brieff", "'brieff' is not in the template: give names that"),
         ("add_generation_prompt", "is set by this kind of model: give names that"),
     ],
 )
