@@ -83,3 +83,4 @@ bench: develop
 gpu: develop
 	$(BIN)/python -m tests.benchmarks.gpu_models
 	$(BIN)/pytest -m gpu
+	$(BIN)/pytest -n 0 tests/kinds/test_vllm_engine.py

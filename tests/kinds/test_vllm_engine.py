@@ -63,11 +63,14 @@ def model_of(folder: Path, **fields: Any) -> VllmModel:
     return model
 
 
-def loaded(model: VllmModel) -> Engine:
+def device() -> str:
     import torch
 
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    return model.engine(Placement(device, dtype="float32"))
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def loaded(model: VllmModel) -> Engine:
+    return model.engine(Placement(device(), dtype="float32"))
 
 
 @pytest.fixture(scope="module")
@@ -220,6 +223,7 @@ def test_a_job_whose_engine_is_killed_loses_nothing_and_sets_no_row_aside(
     folder: Path, tmp_path: Path
 ) -> None:
     """The engine runs in processes of its own, as on GPUs, beside a replica of Ray's."""
+    gpus = int(device() == "cuda")
     (tmp_path / "in").mkdir()
     prompts = [f"{number} is a number" for number in range(ROWS)]
     pq.write_table(
@@ -238,7 +242,7 @@ def test_a_job_whose_engine_is_killed_loses_nothing_and_sets_no_row_aside(
             "source": {"kind": "parquet", "path": str(tmp_path / "in")},
             "model": model,
             "sink": {"kind": "parquet", "path": str(tmp_path / "out")},
-            "resources": {"num_gpus": 0, "batch_size": 8, "dtype": "float32", "max_replicas": 1},
+            "resources": {"num_gpus": gpus, "batch_size": 8, "dtype": "float32", "max_replicas": 1},
             "stages": {"read": {"rows_per_batch": 8}},
             "environment": {"env_vars": {"VLLM_ENABLE_V1_MULTIPROCESSING": "1"}},
             "cluster": {"kind": "local"},

@@ -1,9 +1,9 @@
-"""A stand-in for the package vllm, where no GPU is: its calls and types, and none of its engine.
+"""A stand-in for the package vllm, where it is not: its calls and types, and none of its engine.
 
 It has what the kind calls of vLLM 0.29's `LLM`, with the same arguments, outputs and errors. A
 prompt's tokens are its characters; the model writes the prompt backwards. What this proves is how
-rows, outcomes and errors travel. That vLLM takes these calls, its own signatures say where it is
-installed, and that it answers them is for the test marked `gpu`.
+rows, outcomes and errors travel. That vLLM takes these calls, and what it answers, `make test-vllm`
+tells.
 """
 
 import sys
