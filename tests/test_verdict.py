@@ -76,7 +76,7 @@ def test_the_busiest_stage_gets_workers_until_the_next_one_bounds_the_run(
     found = judge(tmp_path, timings({stage: 96.0, others[stage]: 38.4}))
     assert (found.stage, found.share, found.setting, found.gain) == (stage, 0.96, setting, 2.5)
     assert sentence(found.as_json()) == (
-        f"{stage}: busy 96 % of the time of its 1 worker; with 3 workers {others[stage]} bounds "
+        f"{stage}: busy 96 % of the time of its 1 worker; with 3 workers {others[stage]} limits "
         f"it; {setting} would make the run 2.5 times as fast"
     )
 

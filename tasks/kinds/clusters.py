@@ -163,7 +163,7 @@ class KubeRayCluster(FormModel):
         try:
             address.format(name="name", namespace="namespace")
         except (KeyError, IndexError, ValueError) as error:
-            raise ValueError("only {name} and {namespace} can be used") from error
+            raise ValueError("only {name} and {namespace} are filled in") from error
         return address
 
 

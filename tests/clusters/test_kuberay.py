@@ -185,7 +185,7 @@ def test_what_could_not_be_deleted_is_said(kube: Kubernetes, fields: Fields) -> 
     left = release(cluster.cluster, RUN)
     assert left
     assert RUN in left
-    assert "does not let us" in left
+    assert "does not allow it" in left
 
 
 def test_one_that_is_going_is_waited_for(kube: Kubernetes, fields: Fields, tmp_path: Path) -> None:
@@ -369,7 +369,7 @@ def test_who_is_not_let_in_is_told_and_tells_no_token(
     with pytest.raises(Unreachable) as raised:
         cluster.check()
     told = f"{raised.value!r}{raised.value.__cause__!r}{cluster!r}{caplog.text}"
-    assert "does not let us" in told
+    assert "does not allow it" in told
     assert TOKEN not in told
     with pytest.raises(InvalidSpec, match=r"cluster\.context: 'nobody'"):
         kuberay_of(fields, context="nobody").check()
@@ -396,7 +396,7 @@ def test_the_namespace_and_the_manifest_are_checked(
 
 NOT_FIELDS: dict[str, tuple[Any, str]] = {
     "empty": (None, "is not a RayCluster: it contains ''"),
-    "list": ([1], r"it holds \[1\]"),
+    "list": ([1], r"it contains \[1\]"),
     "metadata list": ({"metadata": ["a"]}, r"metadata is \['a'\], but it must have fields"),
     "metadata text": ({"metadata": "a"}, "metadata is 'a', but it must have fields"),
     "labels": ({"metadata": {"labels": ["a"]}}, r"metadata\.labels is \['a'\]"),

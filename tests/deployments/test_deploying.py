@@ -285,15 +285,15 @@ SPEC = {"deployments.parameters.full_spec": {"id": "a", "file": "{{ $SPEC }}"}}
 MISSPELT: dict[str, tuple[dict[str, Any], str]] = {
     "a step": (
         {"build": [STEP, {"deployments.parameters.full_specc": {"file": "a.yaml"}}]},
-        r"^a: build: 'deployments\.parameters\.full_specc' is no step .* no attribute 'full_specc'",
+        r"^a: build: 'deployments\.parameters\.full_specc' is not a .* no attribute 'full_specc'",
     ),
     "its package": (
         {"push": {"deploymens.parameters.stack_file": {"file": "x"}}},
-        r"^a: push: 'deploymens\.parameters\.stack_file' is no step .*: No module named 'deploymen",
+        r"^a: push: 'deploymens\.parameters\.stack_file' is not a .*: No module named 'deploymen",
     ),
     "a step where runs start": (
         {"pull": [{"prefect.deployments.steps.set_working_directori": {"directory": "/x"}}]},
-        r"^a: pull: 'prefect\.deployments\.steps\.set_working_directori' is no step",
+        r"^a: pull: 'prefect\.deployments\.steps\.set_working_directori' is not a step",
     ),
     "what a step takes": (
         {"build": [{"deployments.parameters.full_spec": {"id": "a", "fil": "a.yaml"}}]},

@@ -240,7 +240,7 @@ def test_a_file_of_the_stack_lies_in_the_stack() -> None:
 
 def test_a_deployment_may_change_a_field_of_its_spec() -> None:
     assert full_spec(DIGITS, ["cluster={kind: inline}"])["spec"]["cluster"] == {"kind": "inline"}
-    with pytest.raises(InvalidSpec, match=r"cluster\.kind: 'cloud' is none of"):
+    with pytest.raises(InvalidSpec, match=r"cluster\.kind: 'cloud' is not one of"):
         full_spec(DIGITS, ["cluster={kind: cloud}"])
 
 

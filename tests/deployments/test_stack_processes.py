@@ -128,7 +128,7 @@ def test_a_password_that_is_not_the_servers_is_no_traceback(
         monkeypatch.setattr(whole_stack, "bring_up", lambda _: register(state))
         told = CliRunner().invoke(app, ["up", "--folder", str(tmp_path)])
     assert told.exit_code == 1
-    said = f"Unreachable Prefect's server at {state.api_url} does not answer, or does not let us in"
+    said = f"Unreachable Prefect's server at {state.api_url} does not answer, or refuses access"
     assert told.output.startswith(said)
     assert "PREFECT_API_AUTH_STRING" in told.output
 

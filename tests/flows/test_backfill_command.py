@@ -64,7 +64,7 @@ def test_every_verb_takes_the_scheduled_time(
     assert "no job is at work on " in capsys.readouterr().out
     # Today there is nothing.
     assert call(monkeypatch, "run", spec) == 2
-    assert "is not there" in capsys.readouterr().err
+    assert "does not exist" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("verb", ["check", "status"])
@@ -89,7 +89,7 @@ def test_a_run_is_warned_of_it_before_it_starts(
     spec, at = Path(write_spec(tmp_path)), "2026-01-03T02:00"
     found, time = spec_for_run(spec, plain, None, None, None, at)
     assert (found.sink.path, time.isoformat()) == (str(tmp_path / "out"), f"{at}:00")
-    assert f"--scheduled-time {at} changes nothing" in capsys.readouterr().err
+    assert f"--scheduled-time {at} has no effect" in capsys.readouterr().err
     spec_for_run(spec, None, None, None, None, at)
     assert capsys.readouterr().err == ""
 

@@ -138,7 +138,7 @@ def test_a_cancelled_backfill_begins_no_other_period(
     monkeypatch.setattr("flows.batch_inference.show_run", lambda *_: cancel(runs[0]))
     runs: list[Any] = []
     begun: Any = [lambda _, run, state: runs.append(run.id)]
-    with pytest.raises(RunStopped, match="somebody has cancelled the flow run"):
+    with pytest.raises(RunStopped, match="the flow run was cancelled"):
         backfill.with_options(on_running=begun)(spec, datetime(2026, 1, 1), datetime(2026, 1, 2))
     assert not (numbers.parent / "out/2026-01-02").exists()
     assert now_of(runs[0]) == ("Cancelled", "stopped, and can be resumed")

@@ -64,7 +64,10 @@ def no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
 PARQUET = {"kind": "parquet", "path": "numbers"}
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "unknown field": ({"modle": {}}, "modle: {} is given, but there is no such field"),
-    "unknown kind": ({"source": {"kind": "excel", "path": "x"}}, "source.kind: 'excel' is none of"),
+    "unknown kind": (
+        {"source": {"kind": "excel", "path": "x"}},
+        "source.kind: 'excel' is not one of",
+    ),
     "no kind": ({"model": {"class": "a:B"}}, "model.kind: is missing"),
     "missing field": ({"sink": {"kind": "parquet"}}, "sink.path: is missing; add it"),
     "wrong type": (
@@ -560,7 +563,7 @@ def test_a_preview_of_rows_that_would_be_held_back_ends_with_3(
     found, ended = map(json.loads, said.out.splitlines()[-2:])
     assert found["rows"]["rejected"] == 1
     assert (ended["state"], ended["error_class"], ended["exit_code"]) == ("failed", "HeldBack", 3)
-    assert "HeldBack: a run of such rows would publish nothing: 1 of 8 rows set aside" in said.err
+    assert "HeldBack: a run with such rows would publish nothing: 1 of 8 rows set aside" in said.err
     fine = str(write_spec(numbers.parent))
     assert call(monkeypatch, "preview", fine, "--rows", "8", "--json") == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["would_be_held_back"] == []

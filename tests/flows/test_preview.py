@@ -196,7 +196,7 @@ def test_a_word_that_makes_text_of_numbers_is_told(numbers: Path) -> None:
     file = numbers.parent / "line.joblib"
     joblib.dump(LinearRegression().fit([[1.0, 1.0]], [1.0]), file)
     line = {"kind": "sklearn", "path": str(file), "columns": ["x", "id"], "trust_pickle": True}
-    with pytest.raises(InvalidSpec, match=r"stage infer .*holds string.* 'unknown' is among its"):
+    with pytest.raises(InvalidSpec, match=r"stage infer .*is string.* 'unknown' is among its"):
         preview(spec_of(numbers, source=source, model=line))
 
 

@@ -89,7 +89,7 @@ def test_late_retried_and_crashed_runs_keep_their_time(tmp_path: Path) -> None:
     prefect("flow-run", "execute", str(run.id))
     failed = look(run).state
     assert failed.name == "Failed"
-    assert "in/2026-03-04' is not there" in failed.message
+    assert "in/2026-03-04' does not exist" in failed.message
     put(tmp_path, "2026-03-04")
     retry(run)
     again = look(run)

@@ -147,7 +147,7 @@ def test_an_emptied_table_empties_the_output_where_the_spec_allows_it(
 ) -> None:
     run(spec_over(tmp_path, numbers))
     numbers.execute("DELETE FROM numbers")
-    with pytest.raises(InvalidSpec, match="holds no row"):
+    with pytest.raises(InvalidSpec, match="has no row"):
         run(spec_over(tmp_path, numbers))
     allowed = spec_over(tmp_path, numbers, on_empty="succeed")
     assert (run(allowed), ids(allowed)) == (0, [])

@@ -55,7 +55,7 @@ def words(count: int) -> list[str]:
 
 
 def test_the_servers_precision_is_its_own(server: LlmServer) -> None:
-    said = r"resources\.dtype: 'float16' cannot be had: the server says .* leave it auto"
+    said = r"resources\.dtype: 'float16' is not possible: the server sets .* leave it auto"
     with pytest.raises(InvalidSpec, match=said):
         model_of(server).predictor(Placement(dtype="float16"))
 
@@ -385,7 +385,7 @@ def test_a_server_that_is_busy_or_away_is_no_rows_fault(server: LlmServer, statu
 
 def test_a_key_that_is_forbidden_everything_is_no_rows_fault(server: LlmServer) -> None:
     server.behave = lambda texts, before: error(403, "not yours")
-    with pytest.raises(InvalidSpec, match=r"answered 403 not yours; see model.api_key_env"):
+    with pytest.raises(InvalidSpec, match=r"answered 403 not yours; check model.api_key_env"):
         asked(server, words(4))
 
 
@@ -628,8 +628,8 @@ def test_a_key_that_no_header_can_hold_is_not_shown(
         ({"url": "https://me:secret@host/v1"}, "url.*put keys in model.api_key_env"),
         ({"url": "https://host/v1?key=secret"}, "url.*put keys in model.api_key_env"),
         ({"url": "localhost:8000/v1"}, "must name a server, such as http://localhost:8000/v1"),
-        ({"url": "http://host:port/v1"}, "is no URL: Port could not be cast"),
-        ({"url": "http://[::1/v1"}, "is no URL: Invalid IPv6"),
+        ({"url": "http://host:port/v1"}, "is not a URL: Port could not be cast"),
+        ({"url": "http://[::1/v1"}, "is not a URL: Invalid IPv6"),
         ({"url": "http://ho st/v1"}, "has a space in it"),
         ({"url": "https://host/v1/chat/completions/"}, "ends in chat/completions, which is added"),
         ({"task": "embedding", "system_prompt": "x"}, "is for chat, not embedding"),

@@ -301,7 +301,7 @@ def test_a_column_of_something_else_is_the_specs_fault(folders: dict[str, Path])
 )
 def test_an_array_that_is_no_image_is_an_error(folders: dict[str, Path], pixels: Any) -> None:
     rows = rows_of("image", tensor_array([pixels]))
-    shape = re.escape(f"'image' holds an array of {pixels.dtype} of shape {pixels.shape}")
+    shape = re.escape(f"'image' has an array of {pixels.dtype} of shape {pixels.shape}")
     with pytest.raises(ValueError, match=f"{shape}.* uint8 of shape"):
         predicted(folders["vit"], "image-classification", rows)
 

@@ -138,7 +138,7 @@ def test_an_adapter_is_never_left_out_without_a_word(
 @pytest.mark.parametrize(
     ("spoil", "task", "message"),
     [
-        (shutil.rmtree, "text-classification", "is no folder"),
+        (shutil.rmtree, "text-classification", "is not a folder"),
         (lambda f: (f / CONFIG).unlink(), "text-classification", "has no config.json"),
         (
             left_by_a_trainer,
@@ -165,7 +165,7 @@ def test_an_adapter_is_never_left_out_without_a_word(
         (split_without_a_part, "text-classification", "model-00001-of-00002.safetensors"),
         (lambda f: (f / "tokenizer.json").unlink(), "text-classification", "has no tokenizer"),
         (lambda f: None, "image-feature-extraction", "has no image processor"),
-        (lambda f: None, "image-classification", "holds BertForSequenceClassification"),
+        (lambda f: None, "image-classification", "is BertForSequenceClassification"),
         (lambda f: None, "text-generation", "needs a model whose name has ForCausalLM"),
         (
             edit_config(architectures=["OwlViTForObjectDetection"], model_type="owlvit"),
@@ -207,7 +207,11 @@ def test_an_adapter_is_never_left_out_without_a_word(
             "quantised with compressed-tensors, which need compressed-tensors: pip install "
             "compress",
         ),
-        (edit_config(model_type=None), "text-classification", "without a model_type; see that it"),
+        (
+            edit_config(model_type=None),
+            "text-classification",
+            "without a model_type; check that it",
+        ),
     ],
 )
 def test_a_folder_that_does_not_do_is_explained(
@@ -476,7 +480,7 @@ def test_what_can_be_no_name_is_refused(name: str) -> None:
         ("text-generation", {"temperature": 0.5}, "without do_sample: true"),
         ("text-generation", {"top_q": 1}, "top_q"),
         ("image-classification", {"top_k": 0}, "top_k"),
-        ("sentiment-analysis", {}, "it is another name of text-classification: write that"),
+        ("sentiment-analysis", {}, "it is another name for text-classification: write that"),
         ("text-clasification", {}, r"did you mean text-classification\?"),
         ("fill-mask", {}, "one of image-classification, .* write your own class: kind: python"),
     ],

@@ -65,7 +65,7 @@ def test_a_pair_that_lacks_a_text_is_a_rows_fault(folder: Path) -> None:
 def test_the_second_column_is_looked_at_before_anything_is_loaded(folder: Path) -> None:
     made = model(folder)
     assert made.reads == {"column": ["question"], "pair_column": ["passage"]}
-    with pytest.raises(InvalidSpec, match=r"model.pair_column: 'passage' holds int64, and text is"):
+    with pytest.raises(InvalidSpec, match=r"model.pair_column: 'passage' is int64, not text"):
         made.refuse_types(pairs([1, 2]).schema)
     with pytest.raises(ValidationError, match=r"model.pair_column: is for text-classification"):
         model(folder, task="feature-extraction")

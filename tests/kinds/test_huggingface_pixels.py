@@ -83,7 +83,7 @@ def test_settings_by_which_no_image_can_be_prepared_are_no_rows_fault(
     save_vit(tmp_path)
     file = tmp_path / "preprocessor_config.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **settings}))
-    said = rf"name_or_path: .* settings in its preprocessor_config\.json by which .*: {problem}"
+    said = rf"name_or_path: .* settings in its preprocessor_config\.json with which .*: {problem}"
     model = HuggingFaceModel(task="image-classification", name_or_path=str(tmp_path))
     for build in (model.preprocessor, partial(model.predictor, Placement())):
         with pytest.raises(InvalidSpec, match=said):

@@ -202,7 +202,7 @@ def test_what_is_refused(tmp_path: Path, keras: Any, monkeypatch: pytest.MonkeyP
 
     file = digits_model(keras, tmp_path / "digits.keras")
     rows = rows_of(pixels=unseen())
-    with pytest.raises(InvalidSpec, match=r"resources.dtype: 'float16' cannot be had"):
+    with pytest.raises(InvalidSpec, match=r"resources.dtype: 'float16' is not possible"):
         predicted(model_of(file), rows, dtype="float16")
     with pytest.raises(InvalidSpec, match=r"is a folder; give a .keras file"):
         model_of(tmp_path).check()

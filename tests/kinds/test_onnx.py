@@ -152,7 +152,7 @@ def test_what_would_be_infinite_in_32_bits_is_set_aside(tmp_path: Path, columns:
     rows = rows_of(x=[1.0, 1e39, np.inf], list=[[1.0], [1e39], [np.inf]])
     outcome = call_with_blame(model_of(file, columns=columns).predictor(Placement()), rows)
     assert list(outcome.failed) == [7 + 1]
-    assert "holds a number too large for float32, which the model takes: scale it" in str(
+    assert "has a number too large for float32, which the model takes: scale it" in str(
         outcome.failed[7 + 1]
     )
 
@@ -228,11 +228,11 @@ def test_inputs_of_many_types_and_outputs_by_name(tmp_path: Path) -> None:
 
     given = model_of(file, inputs=bindings)
     too_large = rows.set_column(1, "n", pa.array([1, 1 << 40]))
-    with pytest.raises(ValueError, match="'n' holds what is no int32"):
+    with pytest.raises(ValueError, match="'n' has a value that is not int32"):
         predicted(given, too_large)
     with pytest.raises(ValueError, match="'w' is empty"):
         predicted(given, rows.set_column(5, "w", pa.array(["a", None])))
-    with pytest.raises(InvalidSpec, match=r"model.columns: 'w' holds string, and numbers"):
+    with pytest.raises(InvalidSpec, match=r"model.columns: 'w' is string, not numbers"):
         predicted(model_of(file, inputs={**bindings, "pair": ["x", "w"]}), rows)
     with pytest.raises(InvalidSpec, match="'sum' is not among"):
         predicted(model_of(file, inputs=bindings, outputs=["sum"]), rows)
@@ -314,7 +314,7 @@ def test_outputs_of_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert made["pairs"].to_pylist() == [[[each, each]] for each in best]
     alone = predicted(model_of(file, outputs=["label"]), rows_of(pixels=unseen()))
     assert alone["prediction"].to_pylist() == best
-    with pytest.raises(InvalidSpec, match=r"model\.labels: .* output 'label' is of texts, which"):
+    with pytest.raises(InvalidSpec, match=r"model\.labels: .* output 'label' has texts, which"):
         predicted(model_of(file, outputs=["label"], labels=names), rows_of(pixels=unseen()))
     scored = model_of(file, outputs=["scores"], labels=names, activation="none")
     assert predicted(scored, rows_of(pixels=unseen()))["predicted_label"].to_pylist() == best
@@ -326,7 +326,7 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(InvalidSpec, match="cannot be loaded by onnxruntime 1"):
         predicted(model_of(tmp_path / "broken.onnx"), rows)
     digits_model(tmp_path / "digits.onnx")
-    with pytest.raises(InvalidSpec, match=r"holds .*onnx: set one of them in model.file"):
+    with pytest.raises(InvalidSpec, match=r"contains .*onnx: set one of them in model.file"):
         model_of(tmp_path).check()
     with pytest.raises(InvalidSpec, match=r"model.file: 'model.onnx' is not among"):
         model_of(tmp_path, file="model.onnx").check()
@@ -335,7 +335,7 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     (tmp_path / "model.pb").touch()
     with pytest.raises(InvalidSpec, match=r"has no file ending in .onnx"):
         model_of(tmp_path / "model.pb").check()
-    with pytest.raises(InvalidSpec, match=r"resources.dtype: 'float16' cannot be had"):
+    with pytest.raises(InvalidSpec, match=r"resources.dtype: 'float16' is not possible"):
         predicted(model_of(tmp_path / "digits.onnx"), rows, dtype="float16")
     with pytest.raises(InvalidSpec, match=r"takes \[0, 64\] as 'x', nothing: export it for any"):
         predicted(model_of(digits_model(tmp_path / "of-none.onnx", 0)), rows)
@@ -355,11 +355,13 @@ def test_a_file_that_is_no_whole_model_is_refused_before_the_job(tmp_path: Path)
         return str(error.value)
 
     for content in (b"", b"<html>\n", b"hello", b"\x08", b"\x80" * 20, b"\x08\x0a" * 9, whole[:3]):
-        assert "is no ONNX model" in refused(content), content
+        assert "is not an ONNX model" in refused(content), content
     cut = len(whole) // 2
     assert re.search(rf"it has {cut} bytes of \d+; download it again", refused(whole[:cut]))
     refused(whole + b"\x3a\x7f")
-    with pytest.raises(InvalidSpec, match=r"model.path: .* holds other.onnx, which is not whole"):
+    with pytest.raises(
+        InvalidSpec, match=r"model.path: .* contains other.onnx, which is incomplete"
+    ):
         model_of(tmp_path, file="other.onnx").check()
     file.write_bytes(whole)
     model_of(file).check()

@@ -29,5 +29,5 @@ def test_another_precision_is_refused_at_once(kind: str, tmp_path: Path) -> None
             "resources": {"dtype": "float16"},
         }
     )
-    with pytest.raises(InvalidSpec, match=r"resources\.dtype: 'float16' cannot be had: "):
+    with pytest.raises(InvalidSpec, match=r"resources\.dtype: 'float16' is not possible: "):
         check_model(spec)

@@ -35,7 +35,7 @@ def test_other_architectures(tmp_path: Path, architecture: str) -> None:
     save_segformer(tmp_path)
     changed(tmp_path, "config.json", architectures=[architecture])
     wants = "needs a model whose name has ForSemanticSegmentation or Mask2FormerForUniversalSegment"
-    with pytest.raises(InvalidSpec, match=f"holds {architecture}; image-segmentation {wants}"):
+    with pytest.raises(InvalidSpec, match=f"is {architecture}; image-segmentation {wants}"):
         HuggingFaceModel(task=TASK, name_or_path=str(tmp_path)).check()
 
 

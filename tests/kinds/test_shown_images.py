@@ -86,9 +86,7 @@ def test_a_row_without_an_image_is_set_aside_alone_and_unasked(server: LlmServer
 
 def test_urls_are_the_models_to_fetch(server: LlmServer) -> None:
     outcome = asked(server, [" HTTPS://shop.example/a.jpg", "/a.jpg"], prompt="?")
-    assert "column 'photo' holds '/a.jpg' in this row, which is not the URL" in str(
-        outcome.failed[1]
-    )
+    assert "column 'photo' has '/a.jpg' in this row, which is not the URL" in str(outcome.failed[1])
     (body,) = server.bodies
     (image, _) = body["messages"][0]["content"]
     assert image == {"type": "image_url", "image_url": {"url": "HTTPS://shop.example/a.jpg"}}
@@ -136,7 +134,7 @@ def test_what_fits_nothing_is_refused(kind: Any) -> None:
     assert model.input_columns == ["photo"]
     without = kind.model_validate(named)
     assert (model.takes_encoded_media, without.takes_encoded_media) == (True, False)
-    with pytest.raises(InvalidSpec, match=r"model\.image_column: 'photo' holds int64"):
+    with pytest.raises(InvalidSpec, match=r"model\.image_column: 'photo' is int64"):
         model.refuse_types(pa.schema([("photo", pa.int64())]))
     made = faked(model).predictor(Placement())(pa.table({"photo": [b"x"]}))
     assert set(model.output_columns) == {*made.column_names}

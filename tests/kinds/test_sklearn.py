@@ -186,7 +186,7 @@ def test_a_model_without_names_takes_numbers_or_vectors(tmp_path: Path) -> None:
     assert predicted(one, {"embedding": tensors}) == expected
     with pytest.raises(InvalidSpec, match="must list the input columns"):
         predicted(saved(estimator, tmp_path / "m.skops"), FRAME)
-    with pytest.raises(InvalidSpec, match=r"'b' holds .*string, not numbers"):
+    with pytest.raises(InvalidSpec, match=r"'b' is .*string, not numbers"):
         predicted(several, FRAME.assign(b="x"))
 
 

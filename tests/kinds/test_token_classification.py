@@ -105,7 +105,7 @@ def test_names_of_the_pipeline_are_known(tmp_path: Path) -> None:
     given = {"task": TASK, "name_or_path": str(tmp_path)}
     with pytest.raises(ValueError, match=r"options\.prefix: 'a' is for .*, not token"):
         HuggingFaceModel.model_validate(given | {"options": {"prefix": "a"}})
-    with pytest.raises(InvalidSpec, match=r"holds BertForTokenClassification; text-classification"):
+    with pytest.raises(InvalidSpec, match=r"is BertForTokenClassification; text-classification"):
         HuggingFaceModel.model_validate(given | {"task": "text-classification"}).check()
     model = HuggingFaceModel.model_validate(given)
     model.check()

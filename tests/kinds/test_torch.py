@@ -282,7 +282,9 @@ def test_an_exported_program_with_several_inputs(tmp_path: Path) -> None:
         with pytest.raises(InvalidSpec, match="do not match the model's inputs:"):
             predicted(TorchModel.model_validate(given), ROWS)
         fraction = rows_of(a=[1.0], b=[1.0], c=[1.0], kind=[0.5])
-        with pytest.raises(ValueError, match=r"'kind' holds what is no int64, .*: 0\.5; make"):
+        with pytest.raises(
+            ValueError, match=r"'kind' has a value that is not int64, .*: 0\.5; convert"
+        ):
             predicted(TorchModel.model_validate({**given, "inputs": model.inputs}), fraction)
 
 
@@ -684,7 +686,7 @@ def test_a_weight_that_layers_share_is_in_the_file_once(tmp_path: Path, kept: st
 
 
 def test_a_programs_precision_is_its_own(folder: Path) -> None:
-    with pytest.raises(InvalidSpec, match=r"resources.dtype: 'bfloat16' cannot be had"):
+    with pytest.raises(InvalidSpec, match=r"resources.dtype: 'bfloat16' is not possible"):
         predicted(model_of(folder / "any.pt2"), rows_of(pixels=unseen()), dtype="bfloat16")
 
 

@@ -460,7 +460,7 @@ def test_a_broken_image_is_the_rows_fault(detector: tuple[Any, Path]) -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"name": "resnet51"}, r"model\.name: 'resnet51' is not there; .* resnet50"),
+        ({"name": "resnet51"}, r"model\.name: 'resnet51' does not exist; .* resnet50"),
         ({"name": "fcn_resnet50"}, "is neither a classifier nor a detector"),
         ({"name": "resnet50", "weights": "COCO_V1"}, "has IMAGENET1K_V1, IMAGENET1K_V2"),
         ({"name": "resnet50", "options": {"threshold": 0.5}}, "not for resnet50, a classifier"),

@@ -76,7 +76,7 @@ def is_as_in_evaluation(loaded: Any, module: Any) -> bool:
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_model_in_training_is_refused(layer: str, tmp_path: Path) -> None:
     module = bare(LAYERS[layer])
-    problem = rf"in training \(\S*{layer}\S*\): .*Call model\.eval\(\) and export it again"
+    problem = rf"in training mode \(\S*{layer}\S*\): .*Call model\.eval\(\) and export it again"
     for export in (program, traced):
         with pytest.raises(InvalidSpec, match=problem):
             export(module.train(), tmp_path)

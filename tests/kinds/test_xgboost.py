@@ -60,7 +60,7 @@ def test_a_column_that_is_empty_in_all_rows_is_missing_in_all(tmp_path: Path) ->
     table = pa.Table.from_pandas(FRAME.assign(b=np.nan))
     blank = table.set_column(1, "b", pa.nulls(len(table), pa.string()))
     np.testing.assert_array_equal(values(predicted(model, blank)), values(predicted(model, table)))
-    with pytest.raises(InvalidSpec, match="'b' holds string, not numbers"):
+    with pytest.raises(InvalidSpec, match="'b' is string, not numbers"):
         predicted(model, table.set_column(1, "b", pa.array(["x"] * len(table))))
 
 
@@ -195,11 +195,11 @@ def test_categories_go_by_name_wherever_they_stand_in_a_batch(tmp_path: Path) ->
     for rows in (texts, large, texts.slice(37, 5), pa.Table.from_pandas(frame)):
         at = slice(37, 42) if len(rows) == 5 else slice(None)
         np.testing.assert_allclose(values(predicted(model, rows)), expected[at], atol=1e-6)
-    with pytest.raises(ValueError, match="column 'colour' holds 'mauve', which the model was not"):
+    with pytest.raises(ValueError, match="column 'colour' has 'mauve', which the model was not"):
         predicted(model, frame.assign(colour="mauve"))
     with pytest.raises(ValueError, match=r"has '', which .*: .* source\.null_values lists ''$"):
         predicted(model, frame.assign(colour=""))
-    with pytest.raises(InvalidSpec, match=r"'colour' holds list.*, but the model was trained on"):
+    with pytest.raises(InvalidSpec, match=r"'colour' is list.*, but the model was trained on"):
         predicted(model, texts.set_column(3, "colour", pa.array([["red"]] * len(texts))))
     missing = frame.assign(colour=pd.Categorical([None] * len(frame), ["blue"]))
     unknown = booster.predict(xgboost.DMatrix(missing, enable_categorical=True))
@@ -224,7 +224,7 @@ def test_the_file_in_a_folder(tmp_path: Path) -> None:
     (tmp_path / "mine.json").touch()
     assert model.file_name() == "mine.json"
     (tmp_path / "yours.ubj").touch()
-    with pytest.raises(InvalidSpec, match=r"holds mine\.json, yours\.ubj: name one of them"):
+    with pytest.raises(InvalidSpec, match=r"contains mine\.json, yours\.ubj: give one of them"):
         model.check()
     (tmp_path / "model.ubj").touch()
     assert model.file_name() == "model.ubj"
@@ -235,7 +235,7 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     model = saved(booster, tmp_path / "m.json")
     with pytest.raises(InvalidSpec, match=r"'c' is not among the columns \['a', 'b'\]"):
         predicted(model, FRAME[["a", "b"]])
-    with pytest.raises(InvalidSpec, match=r"'a' holds .*string, not numbers"):
+    with pytest.raises(InvalidSpec, match=r"'a' is .*string, not numbers"):
         predicted(model, FRAME.assign(a="x"))
     (tmp_path / "m.json").write_text("no model")
     with pytest.raises(InvalidSpec, match=r"cannot be read by XGBoost .*: .*Invalid model format"):
@@ -246,7 +246,7 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     (tmp_path / "m.json").write_text('{"learner": {')  # XGBoost quotes what it has met, in no UTF-8
     with pytest.raises(InvalidSpec, match=r"m\.json' cannot be read by XGBoost"):
         predicted(model, FRAME)
-    with pytest.raises(InvalidSpec, match=r"resources.dtype: 'float16' cannot be had"):
+    with pytest.raises(InvalidSpec, match=r"resources.dtype: 'float16' is not possible"):
         model.predictor(Placement(dtype="float16"))
 
 
@@ -255,7 +255,7 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     [
         (np.inf, "column 'b' is infinite in this row, which XGBoost does not accept"),
         (-np.inf, "column 'b' is infinite in this row"),
-        (1e39, "column 'b' holds a number too large for float32"),
+        (1e39, "column 'b' has a number too large for float32"),
     ],
 )
 def test_infinity_is_no_number_and_nan_a_missing_one(

@@ -224,7 +224,7 @@ def test_what_a_run_may_not_do_at_its_output_is_told_before_anything_starts(
     place: Place, method: str, path: str, told: str
 ) -> None:
     place.proxy.behave = always(Fault(403, "AccessDenied"), method, path)
-    with pytest.raises(Unreachable, match=rf"^sink\.path: .* that this user may {told}"):
+    with pytest.raises(Unreachable, match=rf"^sink\.path: .* allow this user to {told}"):
         make_plan(place.spec)
     assert place.proxy.faults
 

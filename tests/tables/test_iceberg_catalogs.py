@@ -30,7 +30,7 @@ def test_a_rest_catalog(tmp_path: Path) -> None:
         assert catalog.commits == before + 1  # the one whose reply got lost
         check_sink(bench.sink)
         elsewhere = IcebergSink(path=str(tmp_path / "trial"), **where)
-        with pytest.raises(InvalidSpec, match=r"sink.table: 'analytics.pets' lies at .*/out, not"):
+        with pytest.raises(InvalidSpec, match=r"sink.table: 'analytics.pets' is at .*/out, not"):
             check_sink(elsewhere)
 
 
@@ -46,7 +46,7 @@ def test_what_is_wrong_is_said_before_anything_starts(tmp_path: Path) -> None:
     with pytest.raises(InvalidSpec, match="which is not set in the environment"):
         check_sink(IcebergSink(path=str(tmp_path), catalog=unset, table="a.b"))
     undriven = {"type": "sql", "uri": "mysql+pymysql://127.0.0.1:1/catalog"}
-    with pytest.raises(InvalidSpec, match=r"is no catalog: .* not installed"):
+    with pytest.raises(InvalidSpec, match=r"is not a catalog: .* not installed"):
         check_sink(IcebergSink(path=str(tmp_path), catalog=undriven, table="a.b"))
 
 

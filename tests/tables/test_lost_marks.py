@@ -21,7 +21,7 @@ from tests.tables.foreigners import APPEND, CLEAN, COMPACT, EMPTY, FOREIGN, REWR
 from tests.tables.readers import frame_of, rows_in
 from tests.tables.test_upsert import go_back
 
-UNMARKED = r"lost 1 file of this output, .* and has others: somebody has written it anew"
+UNMARKED = r"lost 1 file of this output, .* and has others: somebody has rewritten"
 
 
 def refused(bench: TableBench, key: str, inputs: dict[str, str], match: str) -> str:
@@ -114,7 +114,9 @@ def test_what_a_backup_lacks_is_put_into_it_before_anything_is_decided(
         bench.run("k3", {"c": "v1"})
         assert rows_in(bench) == rows_of({"a": "v1", "b": "v1", "c": "v1"})
         return
-    said = refused(bench, "k3", {"c": "v1"}, "lacks 1 file .*backup.* 1 of them lie .*no more")
+    said = refused(
+        bench, "k3", {"c": "v1"}, "lacks 1 file .*backup, and 1 of them are no longer in"
+    )
     assert file.target(bench.output) in said
     bench.run("k4", {"a": "v1", "c": "v1"}, replaces=True)
     assert rows_in(bench) == rows_of({"a": "v1", "c": "v1"})

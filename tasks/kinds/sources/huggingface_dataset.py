@@ -58,7 +58,7 @@ class HuggingFaceDatasetSource(Source):
         asked_for = [folder for folder in folders if self.is_asked_for(storage, folder)]
         if folders and not asked_for and self.on_empty == "fail":
             there = ", ".join(os.path.basename(folder) for folder in folders)
-            problem = f"has no rows at source.path, where there is {there}: mend one of the two"
+            problem = f"has no rows at source.path, which has {there}: correct one of the two"
             raise InputNotFound.at("source.split_name", self.split_name, problem)
         wanted: set[str] = set()
         for folder in asked_for:

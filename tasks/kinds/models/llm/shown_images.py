@@ -100,7 +100,7 @@ def url_of(image: Shown, column: str) -> str:
     """
     if isinstance(image, str):
         if not URL.match(image.strip()):
-            problem = f"holds {image[:80]!r} in this row, which is not the URL of an image"
+            problem = f"has {image[:80]!r} in this row, which is not the URL of an image"
             raise ValueError(f"column {column!r} {problem}")
         return image.strip()
     if isinstance(image, np.ndarray):

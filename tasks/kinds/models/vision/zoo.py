@@ -35,7 +35,7 @@ class Architecture:
         known = models.list_models(module=models) + models.list_models(module=models.detection)
         if name not in known:
             listed = name in models.list_models()
-            problem = "is neither a classifier nor a detector" if listed else "is not there"
+            problem = "is neither a classifier nor a detector" if listed else "does not exist"
             problem += f"; in this torchvision are {', '.join(known)}"
             raise InvalidSpec.at("model.name", name, problem)
         entries = models.get_model_weights(name)
