@@ -191,4 +191,4 @@ def missing(name: str) -> str:
         return f"{UNITS[name]}s are requested"
     if name in WITHOUT_PLURAL:
         return f"{WITHOUT_PLURAL[name]} are requested"
-    return "is asked for"
+    return "is requested"

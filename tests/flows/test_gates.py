@@ -131,8 +131,8 @@ def test_what_a_gate_holds_back_is_kept_and_published_on_a_word(folder: Path) ->
     message = str(held.value)
     for part in (
         "3 of 4 gates failed; nothing was published",
-        "passed  accuracy of predicted_label against label: 0.904523, at least 0.9 is asked for",
-        "FAILED  rows written: 199, at least 201 is asked for",
+        "passed  accuracy of predicted_label against label: 0.904523, at least 0.9 is required",
+        "FAILED  rows written: 199, at least 201 is required",
         "with --accept to publish",
         "--restart",
     ):

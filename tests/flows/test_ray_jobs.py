@@ -159,7 +159,7 @@ IMPOSSIBLE = {
     ),
     "a GPU that is not there": (
         {"accelerator_type": "H100"},
-        r"resources\.accelerator_type: 'H100' is asked for",
+        r"resources\.accelerator_type: 'H100' is requested",
     ),
 }
 

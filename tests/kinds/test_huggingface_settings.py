@@ -116,7 +116,7 @@ def test_a_text_has_nothing_of_what_fills_it_up(tmp_path: Path) -> None:
     ("settings", "message"),
     [
         ({"penalty_alpha": 0.5, "top_k": 4}, "contrastive search, .* remove penalty_alpha from it"),
-        ({"num_beams": 4, "num_beam_groups": 2}, "group beam search, .* take num_beam_groups out"),
+        ({"num_beams": 4, "num_beam_groups": 2}, "group beam search, .* remove num_beam_groups"),
     ],
 )
 def test_a_way_of_writing_that_is_code_on_the_hub_is_refused(

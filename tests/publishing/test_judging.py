@@ -132,7 +132,7 @@ def test_a_word_given_outside_of_prefect_is_the_users(folder: Path) -> None:
     spec = classify_spec(folder, gates=gates)
     planned = make_plan(spec)
     run_attempt(planned)
-    with pytest.raises(GateFailed, match=r"rows written: 200, at least 300 is asked for"):
+    with pytest.raises(GateFailed, match=r"rows written: 200, at least 300 is required"):
         publish_planned(planned)
     before = time.time()
     planned = make_plan(spec, RunOptions(accept=True))

@@ -54,19 +54,19 @@ def test_there_is_room(resources: dict[str, Any]) -> None:
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "more cores than any node has": (
         {"num_cpus": 9},
-        "resources.num_cpus: 9.0 CPU cores are asked for, and the largest node has 8",
+        "resources.num_cpus: 9.0 CPU cores are requested, but the largest node has 8",
     ),
     "more GPUs than any node has, though all have": (
         {"num_gpus": 3},
-        "resources.num_gpus: 3.0 GPUs are asked for, and the largest node has 2",
+        "resources.num_gpus: 3.0 GPUs are requested, but the largest node has 2",
     ),
     "more memory": (
         {"memory_gb": 33},
-        "resources.memory_gb: 33.0 GiB of memory are asked for, and the largest node has 32",
+        "resources.memory_gb: 33.0 GiB of memory are requested, but the largest node has 32",
     ),
     "another GPU": (
         {"accelerator_type": "H100"},
-        "resources.accelerator_type: 'H100' is asked for, and the largest node has 0",
+        "resources.accelerator_type: 'H100' is requested, but the largest node has 0",
     ),
     "replicas that cannot all run": (
         {"num_gpus": 1, "min_replicas": 5},

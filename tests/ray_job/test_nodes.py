@@ -83,7 +83,7 @@ def test_what_is_waited_for_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     wait(iter([SMALL, SMALL, LARGE]), monkeypatch, told.append)
     assert len(told) == 2
     assert told[0].startswith(
-        "nodes, 60 s at most: resources.num_gpus: 1.0 GPUs are requested, and"
+        "nodes, 60 s at most: resources.num_gpus: 1.0 GPUs are requested, but"
     )
 
 

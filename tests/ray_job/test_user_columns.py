@@ -281,7 +281,7 @@ def test_a_column_that_comes_back_as_it_was_need_not_be_kept() -> None:
 def test_rows_that_were_sorted_are_not_taken_for_others(how: str) -> None:
     """The index tells; without it each would get the prediction of another."""
     with pytest.raises(
-        UserCodeBroke, match=r"in another order, according to their index .* \.sort_index\(\)"
+        UserCodeBroke, match=r"in another order, according to their index: .* \.sort_index\(\)"
     ):
         infer(Sorts, ROWS, how=how)
 

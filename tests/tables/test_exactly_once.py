@@ -400,7 +400,7 @@ def test_a_delta_table_with_rules_for_its_values_is_refused(bench: TableBench) -
     DeltaTable.create(bench.sink.path, Schema(fields))
     DeltaTable(bench.sink.path).alter.add_constraint({"is_positive": "number > 0"})
     with pytest.raises(
-        InvalidSpec, match=r"cannot be enforced here, \['is_positive', 'next'\]: drop"
+        InvalidSpec, match=r"cannot be enforced here, \['is_positive', 'next'\]: remove"
     ):
         bench.sink.check()
 

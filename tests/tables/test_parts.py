@@ -80,9 +80,7 @@ def test_a_table_that_others_part_anew_is_refused_before_a_run_is_decided(
         write_deltalake(spec.sink.path, rows, partition_by=["day"], **anew)
     else:
         part_by(spec, "day", "identity")
-    with pytest.raises(
-        InvalidSpec, match=r"partition_by: \[\] is not what .*, \['day'\]: say that"
-    ):
+    with pytest.raises(InvalidSpec, match=r"partition_by: \[\] is not how .*, \['day'\]: set it"):
         publish_planned(planned)
     assert ledger_of(spec).look().version == 1
 
