@@ -197,10 +197,10 @@ def test_a_gpu_of_this_machine_has_the_name_that_ray_gives_it(
     monkeypatch.setattr(pynvml, "nvmlDeviceGetName", lambda handle: "NVIDIA A100-SXM4-40GB")
     assert "1 GPU" in check_cluster(spec)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetName", lambda handle: "Tesla T4")
-    with pytest.raises(InvalidSpec, match=r"resources.accelerator_type: 'A100' is asked for"):
+    with pytest.raises(InvalidSpec, match=r"resources.accelerator_type: 'A100' is requested"):
         check_cluster(spec)
     monkeypatch.setattr(pynvml, "nvmlInit", unreachable_driver)
-    with pytest.raises(InvalidSpec, match=r"resources.accelerator_type: 'A100' is asked for"):
+    with pytest.raises(InvalidSpec, match=r"resources.accelerator_type: 'A100' is requested"):
         check_cluster(spec)
 
 

@@ -402,7 +402,7 @@ def test_classes_without_names_are_the_checkpoints_fault(copied: Path) -> None:
 
 def test_weights_of_other_shapes_are_the_checkpoints_fault(copied: Path) -> None:
     edit_config(id2label={"0": "cat", "1": "dog"}, label2id={})(copied)
-    message = r"model.name_or_path: .* bias has shape \(3,\), but \(2,\) .* check that id2label"
+    message = r"model.name_or_path: .*bias has shape \(3,\), but \(2,\) .* check that id2label"
     with pytest.raises(InvalidSpec, match=message):
         predicted(copied, "text-classification", rows_of("text", ["a b"]))
 

@@ -311,7 +311,7 @@ def test_numbers_that_are_none_stay_so_in_a_series_of_floats() -> None:
 
 def test_what_is_no_table_is_the_codes_fault() -> None:
     for kind in ("list", "NoneType", "Series"):
-        with pytest.raises(UserCodeBroke, match=f"it returned {kind}: a dict of columns"):
+        with pytest.raises(UserCodeBroke, match=f"it returned {kind}: it must return"):
             infer(Returns, ROWS, kind=kind)
     with pytest.raises(UserCodeBroke, match=r"it returned generator: .* instead of using yield"):
         infer(Yields, ROWS)

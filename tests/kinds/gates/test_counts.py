@@ -125,7 +125,7 @@ def test_bounds_take_a_column_of_which_the_first_rows_have_no_value(kind: pa.Dat
 def test_what_just_fails_is_seen_to_fail() -> None:
     """Not as `1e+06, at most 1,000,000` or as `0, at most 0`."""
     rows = RowsMeter(RowsGate(maximum=10_000_000), total=10_000_001).judge()
-    assert line_of(rows).endswith("rows written: 10,000,001, at most 10,000,000 is asked for")
+    assert line_of(rows).endswith("rows written: 10,000,001, at most 10,000,000 is required")
     gate = BoundsGate(column="x", maximum=1_000_000)
     found = line_of(BoundsMeter(gate, 1, 5_000_000, 0, 1_000_001).judge())
     assert "x above 1,000,000: 2e-07, at most 0" in found
