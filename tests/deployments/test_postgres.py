@@ -97,7 +97,7 @@ def test_a_stack_stays_on_its_database(
     save_state(tmp_path, state)
     assert load_state(tmp_path) == known_or_new(tmp_path)
     monkeypatch.delenv(variable)
-    with pytest.raises(ServiceFailedError, match="asks for a file of its own: make down"):
+    with pytest.raises(ServiceFailedError, match="asks for its own file: make down"):
         known_or_new(tmp_path)
 
 

@@ -206,7 +206,7 @@ def test_what_is_refused(tmp_path: Path, keras: Any, monkeypatch: pytest.MonkeyP
         predicted(model_of(file), rows, dtype="float16")
     with pytest.raises(InvalidSpec, match=r"is a folder; give a .keras file"):
         model_of(tmp_path).check()
-    with pytest.raises(InvalidSpec, match="names 1 column, and the model takes 64 values"):
+    with pytest.raises(InvalidSpec, match="names 1 column, but the model takes 64 values"):
         predicted(model_of(file, columns=["a"]), rows_of(a=[1.0]))
     contents = {"old.h5": b"\x89HDF\r\n", "text": b"hello"}
     for name, content in contents.items():

@@ -108,7 +108,7 @@ def test_bad_rows_are_rejected_alone(tmp_path: Path) -> None:
     outcome = call_with_blame(predict, rows_of(pixels=pixels))
     assert {row: str(error) for row, error in outcome.failed.items()} == {
         7 + 3: "column 'pixels' is empty in this row, or a part of it is",
-        7 + 11: "column 'pixels' holds values of shape (50,), and the model takes 64",
+        7 + 11: "column 'pixels' has values of shape (50,), but the model takes 64",
     }
     assert outcome.rows is not None
     good = np.delete(np.arange(20), [3, 11])

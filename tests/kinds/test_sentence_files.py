@@ -168,7 +168,7 @@ def test_vectors_of_another_output_than_the_last_layer_are_refused(sentences: Pa
     other = {**last, "method_output_name": ["hidden_states", -2]}
     write(sentences, file, modality_config={"text": other}, module_output_name="token_embeddings")
     with pytest.raises(
-        InvalidSpec, match=r"vectors of \['hidden_states', -2\] of the model's forw"
+        InvalidSpec, match=r"vectors from \['hidden_states', -2\] of the model's forw"
     ):
         embedded(sentences)
     np.testing.assert_array_equal(embedded(sentences, pooling="mean"), whole)
@@ -328,7 +328,7 @@ def test_vectors_go_through_the_dense_layers_of_the_files(sentences: Path) -> No
     model = HuggingFaceModel(task="feature-extraction", name_or_path=str(sentences))
     model.check()
     (sentences / "Dense_2" / "model.safetensors").unlink()
-    problem = r"has no Dense_2/model\.safetensors and no .*\.bin, of a layer .*: copy it too"
+    problem = r"has no Dense_2/model\.safetensors or .*\.bin, for a layer .*: copy it too"
     with pytest.raises(InvalidSpec, match=problem):
         embedded(sentences)
     (sentences / "Dense_2" / "config.json").unlink()

@@ -215,7 +215,7 @@ def test_a_model_with_names_takes_as_many(tmp_path: Path) -> None:
     model = saved(logistic(), tmp_path / "m.skops", columns=["x", "y", "z"])
     renamed = FRAME.rename(columns=dict(zip("abc", "xyz", strict=True)))
     assert predicted(model, renamed) == logistic().predict(FRAME).tolist()
-    with pytest.raises(InvalidSpec, match="names 1 column, and the model reads a, b, c"):
+    with pytest.raises(InvalidSpec, match="names 1 column, but the model reads a, b, c"):
         predicted(saved(logistic(), tmp_path / "m.skops", columns=["a"]), FRAME)
     with pytest.raises(InvalidSpec, match=r"have 'b' where the model reads 'a': its order is a, b"):
         predicted(saved(logistic(), tmp_path / "m.skops", columns=["b", "a", "c"]), FRAME)
@@ -226,7 +226,7 @@ def test_a_model_with_names_takes_as_many(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"method": "transform"}, "model.method: 'transform' asks for transform, which Log"),
+        ({"method": "transform"}, "model.method: 'transform' needs transform, which Log"),
         ({"method": "transform", "labels": ["n", "y"]}, "transform returns none"),
         ({"labels": ["one", "two", "three"]}, "names 3 labels, and the model gives 2 scores"),
     ],
@@ -251,7 +251,7 @@ def test_labels_need_probabilities(tmp_path: Path) -> None:
     from sklearn.svm import LinearSVC
 
     machine = LinearSVC().fit(FRAME, CLASS)
-    with pytest.raises(InvalidSpec, match="predict_proba, which LinearSVC has not"):
+    with pytest.raises(InvalidSpec, match="predict_proba, which LinearSVC does not have"):
         predicted(saved(machine, tmp_path / "m.skops", labels=["n", "y"]), FRAME)
 
 

@@ -153,7 +153,7 @@ def test_columns_side_by_side_are_a_matrix(folder: Path, module: Any) -> None:
     rows = rows_of(**dict(zip(names, unseen().T.astype(np.float64), strict=True)))
     made = predicted(model_of(folder / "any.pt2", tuple(names)), rows)
     np.testing.assert_allclose(values(made), direct(module, unseen()), atol=1e-5)
-    with pytest.raises(InvalidSpec, match="names 63 columns, and the model takes 64 values a row"):
+    with pytest.raises(InvalidSpec, match="names 63 columns, but the model takes 64 values a row"):
         predicted(model_of(folder / "any.pt2", tuple(names[1:])), rows)
     missing = rows.set_column(3, "p2", pa.array([None, *rows["p2"].to_pylist()[1:]]))
     with pytest.raises(ValueError, match="column 'p2' is empty in this row"):

@@ -92,7 +92,7 @@ def test_a_model_without_names_is_given_them(tmp_path: Path) -> None:
     np.testing.assert_allclose(values(predicted(given, renamed)), expected, atol=1e-6)
     with pytest.raises(InvalidSpec, match="must list the 3 input columns"):
         predicted(saved(booster, tmp_path / "m.ubj"), FRAME)
-    with pytest.raises(InvalidSpec, match="names 1 column, and the model reads 3"):
+    with pytest.raises(InvalidSpec, match="names 1 column, but the model reads 3"):
         predicted(saved(booster, tmp_path / "m.ubj", columns=["a"]), FRAME)
 
 
@@ -150,7 +150,7 @@ def test_of_several_classes_each_has_its_probability(tmp_path: Path, objective: 
 
 def test_labels_are_as_many_as_classes_of_a_classifier(tmp_path: Path) -> None:
     several = train(FRAME, CLASS, "multi:softprob", num_class=3)
-    with pytest.raises(InvalidSpec, match="names 2 labels, and the model knows 3"):
+    with pytest.raises(InvalidSpec, match="names 2 labels, but the model knows 3"):
         predicted(saved(several, tmp_path / "m.json", labels=["no", "yes"]), FRAME)
     regression = train(FRAME, CLASS, "reg:squarederror")
     with pytest.raises(InvalidSpec, match=r"need a classifier .* this model is reg:squarederror"):

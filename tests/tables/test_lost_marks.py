@@ -201,7 +201,9 @@ def test_a_table_whose_ledger_is_gone_is_refused(kind: str, tmp_path: Path, lost
         run(spec_into(kind, tmp_path, rows))
     shutil.rmtree(tmp_path / lost)
     again = spec_into(kind, tmp_path, 2)
-    with pytest.raises(InvalidSpec, match=r"has .*/part-.*, which is .* or the ledger in it, was"):
+    with pytest.raises(
+        InvalidSpec, match=r"has .*/part-.*, but no run .* or the ledger in it, was"
+    ):
         make_plan(again)
     bench = TableBench(SINKS[kind](path=str(tmp_path / "out")))
     EMPTY[kind](bench)

@@ -159,7 +159,7 @@ def test_what_is_vacuumed_cannot_be_gone_back_to(bench: TableBench) -> None:
     table = DeltaTable(bench.sink.path)
     table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
     again = bench.prepare("k3", {"c": "v1"}, **ids(1, 2, 7))
-    with pytest.raises(InvalidSpec, match=r"No version .* is left .*: delete all of the table's"):
+    with pytest.raises(InvalidSpec, match=r"No version .* remains: delete all of the table's"):
         bench.put(again)
     EMPTY[bench.kind](bench)
     bench.run("k4", {"a": "v1", "c": "v1"}, replaces=True, **ids(1, 2, 3, 7, 8, 9))
@@ -219,7 +219,7 @@ def test_a_key_may_be_in_the_folders(open_bench: OpenBench) -> None:
 @pytest.mark.parametrize("kind", ["delta"])
 def test_a_key_names_one_row_of_a_run(bench: TableBench) -> None:
     with pytest.raises(
-        KeysRepeated, match=r"\['id'\] are the same in several .* 1 time, as in \[{'id': 1}\]"
+        KeysRepeated, match=r"\['id'\] are the same in several .* 1 time, such as \[{'id': 1}\]"
     ):
         bench.run("k1", {"a": "v1"}, **ids(1, 1, 2))
     with pytest.raises(KeysRepeated):
@@ -273,7 +273,7 @@ def test_pieces_of_a_row_come_and_leave_together(bench: TableBench) -> None:
     bench.run("k2", {"b": "v1"}, **ids(1, 2, 4), pieces=[2, 2, 1])
     found = frame_of(bench).select("id", "path").sort("id").rows()
     assert found == [(1, "b"), (1, "b"), (2, "b"), (2, "b"), (3, "a"), (3, "a"), (4, "b")]
-    with pytest.raises(KeysRepeated, match=r"1 time, as in \[{'id': 5}\]"):
+    with pytest.raises(KeysRepeated, match=r"1 time, such as \[{'id': 5}\]"):
         bench.run("k3", {"c": "v1"}, **ids(5, 5, 6), pieces=[2, 1, 2])
 
 
