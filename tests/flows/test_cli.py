@@ -114,7 +114,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no such column": (
         {"steps": [{"kind": "select", "columns": ["id", "xs"]}]},
-        "steps.0.columns: 'xs' is read by select and is not among the columns at that point: id, x",
+        "steps.0.columns: 'xs' is read by select but is not among the columns at that point: id, x",
     ),
     "64 GPUs": (
         {"cluster": {"kind": "local"}, "resources": {"num_gpus": 64}},
@@ -126,7 +126,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a variable inline": (
         {"cluster": {"kind": "inline"}, "environment": {"env_vars": {"A": "b"}}},
-        "environment.env_vars: ['A'] cannot be had in this process",
+        "environment.env_vars: ['A'] is not possible in this process",
     ),
     "no working dir": ({"environment": {"working_dir": "gone"}}, "environment.working_dir"),
 }
@@ -581,7 +581,7 @@ def test_who_verifies_sees_how_far_rows_are_off_and_has_runs_go_on(
     assert capsys.readouterr().out.splitlines() == [
         "rows         16 input rows come out as they are published; nothing is published",
         "floats       equal; tolerance 0.0001",
-        "config       the one that has published",
+        "config       the one that published",
     ]
     slower = ("--set", "model.init.seconds=0.001")
     assert call(monkeypatch, "verify", spec, *slower) == 0

@@ -90,7 +90,7 @@ def test_rows_leave_the_output_though_their_table_has_a_new_column_meanwhile(
     table.delete(2)
     assert (run(spec), ids(spec)) == (0, [1])
     write_deltalake(table.url, table.rows(), mode="append")
-    with pytest.raises(SchemaMismatch, match=r"have columns \['more'\] that what is published"):
+    with pytest.raises(SchemaMismatch, match=r"have columns \['more'\], which the published"):
         run(spec)
 
 

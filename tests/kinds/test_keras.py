@@ -157,7 +157,7 @@ def test_images_and_bad_rows(tmp_path: Path, keras: Any) -> None:
     rows = pa.table({ROW: pa.array([7, 8, 9, 10]), "pixels": tensor_array(images)})
     outcome = call_with_blame(model_of(file).predictor(Placement()), rows)
     assert {row: str(error) for row, error in outcome.failed.items()} == {
-        8: "column 'pixels' holds values of shape (5, 4, 3), and the model takes 4 x 5 x 3"
+        8: "column 'pixels' has values of shape (5, 4, 3), but the model takes 4 x 5 x 3"
     }
     assert outcome.rows is not None
     np.testing.assert_allclose(values(outcome.rows), [[0] * 3, [128] * 3, [255] * 3], rtol=1e-6)

@@ -81,5 +81,5 @@ def test_a_processor_of_another_kind(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [{"threshold": 0.5}, {"top_k": 2}, {"max_length": 9}])
 def test_options_of_other_tasks(options: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match=f"not to {TASK}, which takes none"):
+    with pytest.raises(ValidationError, match=f"not {TASK}, which takes none"):
         HuggingFaceModel.model_validate({"task": TASK, "name_or_path": "x/y", "options": options})

@@ -333,7 +333,7 @@ def test_vectors_go_through_the_dense_layers_of_the_files(sentences: Path) -> No
         embedded(sentences)
     (sentences / "Dense_2" / "config.json").unlink()
     with pytest.raises(
-        InvalidSpec, match=r"has no Dense_2/config\.json, of a layer .*: copy it too"
+        InvalidSpec, match=r"has no Dense_2/config\.json, for a layer .*: copy it too"
     ):
         model.check()
 

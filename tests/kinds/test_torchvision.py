@@ -299,7 +299,7 @@ def test_own_weights_with_another_hash_than_their_name_has_are_refused(
         model.predictor(Placement())
     assert [*(tmp_path / "hub" / "checkpoints").iterdir()] == []
     served.trouble = 503
-    with pytest.raises(InvalidSpec, match=r"out of reach \(HTTP Error 503.*model\.path"):
+    with pytest.raises(InvalidSpec, match=r"cannot be reached \(HTTP Error 503.*model\.path"):
         model.check()
     with pytest.raises(Unreachable, match=r"\(HTTP Error 503"):
         model.predictor(Placement())

@@ -54,7 +54,7 @@ def test_a_catalog_that_outlived_its_table_is_said_to_have(tmp_path: Path) -> No
     bench = TableBench(IcebergSink(path=str(tmp_path / "out")))
     bench.run("k", {"a": "v1"})
     rmtree(tmp_path / "out")
-    with pytest.raises(InvalidSpec, match=r"out\.catalog\.db knows, .* remove it there too"):
+    with pytest.raises(InvalidSpec, match=r"out\.catalog\.db, but .* remove it there too"):
         check_sink(bench.sink)
 
 

@@ -132,7 +132,7 @@ def test_another_splits_folder_is_not_taken_for_an_empty_one(tmp_path: Path) -> 
     parts = {name: Dataset.from_dict({"x": [name]}) for name in ("train", "test")}
     DatasetDict(parts).save_to_disk(tmp_path / "in")
     other = source(tmp_path / "in" / "train", split_name="test")
-    with pytest.raises(InputNotFound, match=r"split_name: 'test' has no rows .* there is train"):
+    with pytest.raises(InputNotFound, match=r"split_name: 'test' has no rows .* which has train"):
         list_inputs(other)
     assert not list_inputs(other.model_copy(update={"on_empty": "succeed"}))[1]
 

@@ -337,7 +337,7 @@ def test_a_table_that_grows_has_the_keys_of_all_files(tmp_path: Path) -> None:
     assert rows[1_099] == {"a": None, **nothing, "tags": [7], "more": [1], "b": {"c": None}}
     late, mine = (str(rows[at].error) for at in (1_100, -1))
     assert "the key 'late' is in none of the rows inspected; give its" in late
-    assert "the key 'A' is in none of the rows that were looked at" in mine
+    assert "the key 'A' is in none of the rows inspected" in mine
     assert source.retyped(pins) == pins
     named = JsonlSource(path=str(tmp_path), columns=["a"])
     assert named.pin_for_growth(*list_inputs(named), ()) == named.pin(*list_inputs(named))
