@@ -274,7 +274,7 @@ def test_the_backend(tmp_path: Path, keras: Any, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(InvalidSpec, match="'theano' is KERAS_BACKEND in the environment"):
         model_of(file).check()
     if not keras_backend.sees_gpu(keras, "torch"):
-        message = "resources.num_gpus: 'cuda' .* the torch of this node sees none"
+        message = "resources.num_gpus: 'cuda' .* the torch on this node sees none"
         with pytest.raises(InvalidSpec, match=message):
             predicted(model_of(file, backend="torch"), rows, device="cuda")
 

@@ -100,7 +100,7 @@ def test_a_text_is_the_same_alone_and_of_no_text_there_is_nothing(folder: Path) 
 
 def test_names_of_the_pipeline_are_known(tmp_path: Path) -> None:
     save_ner(tmp_path)
-    with pytest.raises(ValueError, match="it is another name of token-classification: write that"):
+    with pytest.raises(ValueError, match="it is another name for token-classification: write that"):
         HuggingFaceModel.model_validate({"task": "ner", "name_or_path": str(tmp_path)})
     given = {"task": TASK, "name_or_path": str(tmp_path)}
     with pytest.raises(ValueError, match=r"options\.prefix: 'a' is for .*, not token"):

@@ -169,7 +169,7 @@ def test_what_would_be_infinite_to_the_model_is_set_aside(
     model = model_of(folder / "weights.pt", **WEIGHTS)
     outcome = call_with_blame(model.predictor(Placement(dtype=dtype)), rows_of(pixels=pixels))
     assert list(outcome.failed) == [7 + 2]
-    assert f"input holds a number too large for torch.{dtype}" in str(outcome.failed[7 + 2])
+    assert f"input has a number too large for torch.{dtype}" in str(outcome.failed[7 + 2])
 
 
 @pytest.mark.parametrize(("dtype", "lost"), [("float32", []), ("float16", [7 + 2])])
