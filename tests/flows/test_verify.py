@@ -591,7 +591,9 @@ def test_where_no_config_differs_the_way_out_is_another_one(numbers: Path) -> No
     spec = with_code(numbers, factor)
     batch_inference(spec)
     (code / "factor.txt").write_text("3")
-    with pytest.raises(PredictionsDiffer, match="or `batch-inference run SPEC --replace-output`"):
+    with pytest.raises(
+        PredictionsDiffer, match="or run `batch-inference run SPEC --replace-output`"
+    ):
         verify(spec)
 
 
