@@ -225,7 +225,7 @@ def test_where_another_run_holds_an_output_it_is_waited_for_and_nothing_mended(
     elsewhere = replace(Holder.of(os.getpid()), host="elsewhere", at=time.time())
     save_holder(planned.storage, planned.run.lease, elsewhere)
     with pytest.raises(
-        OutputHeld, match=r"wait for it, or stop it first\nThe backfill stopped at 2026-01-02: run"
+        OutputHeld, match=r"wait for it or stop it\nThe backfill stopped at 2026-01-02: run"
     ):
         backfill(spec, *RANGE)
 
