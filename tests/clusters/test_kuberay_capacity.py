@@ -54,7 +54,7 @@ def test_what_the_shipped_manifest_has_room_for(resources: Fields, tmp_path: Pat
 @pytest.mark.parametrize(
     ("resources", "said"),
     [
-        ({"num_gpus": 2}, r"^resources\.num_gpus: 2\.0 GPUs are asked for, .* has 1:"),
+        ({"num_gpus": 2}, r"^resources\.num_gpus: 2\.0 GPUs are requested, .* has 1:"),
         ({"num_gpus": 0, "num_cpus": 9}, r"^resources\.num_cpus: 9\.0 .* has 8:"),
         ({"num_gpus": 0, "memory_gb": 33}, r"^resources\.memory_gb: 33\.0 .* has 32:"),
         ({"num_gpus": 1, "min_replicas": 5}, r"^resources\.min_replicas: 5 .* has room for 4:"),

@@ -128,7 +128,7 @@ def test_what_is_no_ray_on_this_machine_is_left_alone(
     ("found", "problem"),
     [
         (None, "not a Ray that runs here"),
-        (Raylet(uid=os.getuid() + 1), "somebody's"),
+        (Raylet(uid=os.getuid() + 1), "belongs to somebody: unset"),
         (Raylet(path="/opt/ray/raylet"), "/opt/ray/raylet, another installation"),
     ],
 )

@@ -106,7 +106,9 @@ def test_a_database_that_prefect_does_not_take(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
     monkeypatch.setenv(DATABASE_VARIABLES[0], url)
-    with pytest.raises(ServiceFailedError, match=r"no URL .*: write postgresql\+asyncpg") as said:
+    with pytest.raises(
+        ServiceFailedError, match=r"is not a database URL .*: write postgresql\+asyncpg"
+    ) as said:
         known_or_new(tmp_path)
     assert "hunter22" not in str(said.value)
 

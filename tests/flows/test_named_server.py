@@ -110,7 +110,7 @@ def test_a_certificate_that_nobody_trusts_is_told_as_that(tmp_path: Path) -> Non
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     with jobs_front(str(PREFECT_API_URL.value()), tls=context) as front:
         here: dict[Any, Any] = {PREFECT_API_URL: f"{front.url}/api", PREFECT_CLIENT_MAX_RETRIES: 0}
-        told = r"do not trust each other \(.*issuer.*\): .* PREFECT_API_SSL_CERT_FILE"
+        told = r"is not trusted \(.*issuer.*\): .* PREFECT_API_SSL_CERT_FILE"
         with temporary_settings(here), pytest.raises(Unreachable, match=told):
             say_hello()
         with temporary_settings({**here, PREFECT_API_SSL_CERT_FILE: str(tmp_path / "ca.pem")}):
@@ -131,5 +131,5 @@ def test_a_url_that_does_not_lead_to_its_api(
         cli.main()
     assert end.value.code == 2
     said = capsys.readouterr().err
-    wanted = "must end in /api" if "/api" in path else f"must end in /api, as in {server}/api;"
+    wanted = "must end in /api" if "/api" in path else f"must end in /api, such as {server}/api;"
     assert f"PREFECT_API_URL: '{server}{path}' is not where Prefect's API is: it {wanted}" in said

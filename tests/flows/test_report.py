@@ -63,7 +63,7 @@ def test_a_report_is_in_its_folder_before_anybody_waits_for_prefects_server(
     def look() -> None:
         found.extend(tmp_path.glob("out.state/runs/*/report.md"))
 
-    for module in ("batch_inference", "attempts"):
+    for module in ("batch_inference", "at_work"):
         monkeypatch.setattr(f"flows.{module}.await_server", look)
     make_inputs(tmp_path / "in")
     spec = classify_spec(tmp_path, {"bad": [3]}, errors={"max_rejected_fraction": maximum})

@@ -147,7 +147,7 @@ def test_a_flow_run_that_somebody_deletes_meanwhile_ends_as_it_would_have(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """As one of which a server knows nothing whose database is lost."""
-    for module in ("batch_inference", "attempts"):
+    for module in ("batch_inference", "at_work"):
         monkeypatch.setattr(f"flows.{module}.await_server", delete_flow_run)
     bad = {"kind": "python", "class": "predictors:Double", "init": {"bad": 123.0}}
     errors = {"max_rejected_fraction": maximum}

@@ -158,7 +158,7 @@ def test_an_emptied_table_empties_the_output_where_the_spec_allows_it(
     ("fields", "why"),
     [
         ({"table": "seen"}, "but seen is not a table"),
-        ({"table": None, "query": "SELECT * FROM numbers"}, "but they are of a query"),
+        ({"table": None, "query": "SELECT * FROM numbers"}, "but they come from a query"),
         ({"exclude": ["10..19"]}, None),
     ],
 )

@@ -52,9 +52,9 @@ def by_hand(folder: Path, given: list[Samples], **limit: Any) -> list[str]:
 def test_more_words_than_the_model_can_write_are_refused(tmp_path: Path) -> None:
     """Where generating would fail for each sound, as if each were bad."""
     folder, rows = save_whisper(tmp_path, positions=80), rows_of("audio", [sounds(1)[0].tolist()])
-    with pytest.raises(InvalidSpec, match=r"max_new_tokens: 80 .*: ask for \d+ at most") as refused:
+    with pytest.raises(InvalidSpec, match=r"max_new_tokens: 80 .*: set at most \d+") as refused:
         predicted(folder, TASK, rows, max_new_tokens=80)
-    most = int(str(refused.value).split("ask for ")[1].split()[0])
+    most = int(str(refused.value).split("at most ")[1].split()[0])
     assert len(predicted(folder, TASK, rows, max_new_tokens=most)) == 1
 
 

@@ -165,7 +165,7 @@ def test_nan_and_infinity_are_no_predictions_of_numbers(tmp_path: Path) -> None:
     rows = rows_of(list=np.array(given, np.float32))
 
     both = call_with_blame(model_of(file, columns=["list"]).predictor(Placement()), rows)
-    assert {row: str(error).partition(", of")[0] for row, error in both.failed.items()} == {
+    assert {row: str(error).partition(", from")[0] for row, error in both.failed.items()} == {
         7 + 1: "the model made NaN or infinity, as 'log'",
         7 + 2: "the model made NaN or infinity, as 'exp'",
     }

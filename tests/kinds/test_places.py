@@ -118,7 +118,7 @@ def test_a_bucket_is_made_by_no_write(s3: S3, tmp_path: Path) -> None:
 @pytest.mark.s3
 @pytest.mark.parametrize("path", ["s3://misspelt/in", "s3://misspelt/in/*.parquet"])
 def test_a_bucket_that_is_not_there_is_no_night_without_inputs(s3: S3, path: str) -> None:
-    told = r"^source\.path: .* lies in the bucket 'misspelt', which is not there: "
+    told = r"^source\.path: .* is in the bucket 'misspelt', which does not exist: "
     more = {"storage_options": s3.storage_options}
     for on_empty in ("fail", "succeed"):
         with pytest.raises(InvalidSpec, match=told):

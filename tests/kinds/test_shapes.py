@@ -110,7 +110,7 @@ def test_bad_rows_among_them_are_set_aside_alone(tmp_path: Path) -> None:
     outcome = call_with_blame(torch_model(tmp_path, "PickySteps").predictor(Placement()), rows)
     assert {row: str(error)[:40] for row, error in outcome.failed.items()} == {
         FIRST + 4: "column 'x' is empty in this row, or a pa",
-        FIRST + 9: "column 'x' has values of different sha",
+        FIRST + 9: "column 'x' has values of different shape",
         FIRST + 14: "below zero",
     }
     assert outcome.rows is not None

@@ -36,7 +36,8 @@ def test_a_prompt_is_not_cut_off_unless_the_spec_says_so(
 ) -> None:
     most = 56  # and 8 to write
     assert tokens(gpt2, "text-generation", [most, 3], max_new_tokens=8) == [most, 3]
-    problem = rf"has {most + 1} tokens, and .* room for {most}; .*options.max_length: {most} cuts"
+    way_out = rf"options.max_length: {most} to cut off"
+    problem = rf"has {most + 1} tokens, but .* room for {most}; .*{way_out}"
     for unknown in (None, most + 1):  # who says that does not know that the model reads less
         options = {"max_new_tokens": 8, "max_length": unknown}
         with pytest.raises(ValueError, match=problem):

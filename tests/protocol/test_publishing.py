@@ -176,7 +176,7 @@ def test_a_file_that_somebody_deleted_is_reported(bench: Bench) -> None:
     what = bench.prepare("k", {"a": "v1"})
     for stat in bench.storage.list(what.run.staging):
         bench.storage.delete(stat.path)
-    message = r"sink\.path: .* is gone, and so is its staged copy\. Put .*; or delete "
+    message = r"sink\.path: .* is gone, and so is its staged copy\. Restore .*; or delete "
     with pytest.raises(InvalidSpec, match=message):
         put(bench, what)
     with pytest.raises(InvalidSpec, match=message):

@@ -84,9 +84,9 @@ def test_what_single_precision_cannot_tell_apart_is_told_apart() -> None:
     ("values", "problem"),
     [
         ([0.0, 0.0], "all zeros"),
-        ([1.0, float("nan")], "no numbers"),
-        ([], "no list of numbers"),
-        ([[1.0, 2.0], [3.0, 4.0]], "no list of numbers"),
+        ([1.0, float("nan")], "that are not numbers"),
+        ([], "is not a list of numbers"),
+        ([[1.0, 2.0], [3.0, 4.0]], "is not a list of numbers"),
     ],
 )
 def test_a_query_must_point_somewhere(values: list[float], problem: str) -> None:

@@ -167,7 +167,9 @@ def test_without_leave_a_plan_names_the_ways_out(tmp_path: Path, kind: str) -> N
     put(spec, "1", id=[1])
     run(spec)
     put(spec, "2", id=[2], label=["cat"])
-    with pytest.raises(SchemaMismatch, match=r"\['label'\].*\(sink\.evolve_schema: true\), read"):
+    with pytest.raises(
+        SchemaMismatch, match=r"\['label'\].*\(sink\.evolve_schema: true\), stop reading"
+    ):
         make_plan(spec)
     grown = job(tmp_path, kind)
     run(grown)

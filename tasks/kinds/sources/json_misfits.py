@@ -76,7 +76,7 @@ def does_not_fit(name: str, value: Any, wanted: pa.DataType, problem: str) -> st
     """What a key's value is, and is not."""
     given = json.dumps(value)[:CHARACTERS_SHOWN]
     if problem == TOO_LARGE:
-        return f"{name!r} is {given}, which is too large for a double"
+        return f"{name!r} is {given}, a value that is too large for a double"
     way_out = "; source.types with float64 reads it rounded" * is_beyond(value)
     return f"{name!r} is {given}, which does not fit its type {wanted}{way_out}"
 
