@@ -20,6 +20,8 @@ MEMBER_OF_UNION = re.compile(
     r"(str|int|float|bool|constrained-\w+|(literal|list|dict|nullable)\[.*\])"
 )
 """How pydantic ends the path to a field that may be of several types: no field's name."""
+LIST_IN_UNION = re.compile(r"list\[.*\]")
+"""How it goes on to a value of a list where the field may be something else: no field's name."""
 
 NOT_ALLOWED = " is not allowed: "
 LONGEST_PROBLEM = 2_000
@@ -107,6 +109,7 @@ def explain(error: Any, written: Written) -> str:
         del parts[tag_at]
     if parts and MEMBER_OF_UNION.fullmatch(parts[-1]):
         del parts[-1]
+    parts = [part for part in parts if not LIST_IN_UNION.fullmatch(part)]
     field, given = ".".join(parts), as_read(parts, error["input"])
     match error["type"]:
         case "missing":

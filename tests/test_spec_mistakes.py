@@ -370,6 +370,18 @@ def test_an_override_that_yaml_takes_for_something_else_is_to_be_quoted(
     assert written in str(caught.value)
 
 
+def test_words_of_a_list_are_to_be_quoted_as_they_are_written(tmp_path: Path) -> None:
+    """Where the field may be a number as well."""
+    file = tmp_path / "spec.yaml"
+    model = "model: {kind: onnx, path: /a.onnx, labels: [no, cat]}\n"
+    file.write_text("".join(model if "model:" in line else line for line in SPEC.splitlines(True)))
+    with pytest.raises(InvalidSpec) as caught:
+        load_spec(file)
+    said = str(caught.value)
+    assert said.startswith("model.labels.0: False is not allowed: it must be text")
+    assert 'put it in quotes: "no"' in said
+
+
 def test_a_value_without_its_file_is_to_be_quoted_too() -> None:
     assert refused(name=7).endswith('put it in quotes: name: "7"')
     assert refused(name=False).endswith('put it in quotes: name: "false"')
