@@ -12,6 +12,7 @@ from tasks.cleaning import find_orphans, remove
 from tasks.errors import BatchInferenceError
 from tasks.first_rows import first_rows
 from tasks.kinds.clusters import KubeRayCluster, RayJobsCluster
+from tasks.lease import holder_of
 from tasks.ledgers import ledger_of
 from tasks.left_previews import stop_left_previews
 from tasks.outputs import output_of
@@ -163,7 +164,9 @@ def cancel_jobs(spec_file: Path, overrides: list[str] | None, scheduled_time: st
         results.print(line, soft_wrap=True)
     for job in told.unseen:
         name = f"attempt {job.attempt} of run {job.run_id}"
-        results.print(f"told {name} to stop; it does not seem to be running", soft_wrap=True)
+        holder = holder_of(job.storage, job.run)  # as of a job that runs in its process
+        seen = f"{holder} does so" if holder else "it does not seem to be running"
+        results.print(f"told {name} to stop; {seen}", soft_wrap=True)
     for job in told.ended:
         name = f"attempt {job.attempt} of run {job.run_id}, which has ended"
         results.print(f"no other job will follow {name}; run again to resume it", soft_wrap=True)

@@ -696,6 +696,12 @@ def test_cancel_says_what_has_become_of_each_job(
     said = capsys.readouterr().out
     told = f"told attempt 3 of run {jobs[2].run_id} to stop; it does not seem to be running"
     assert said.splitlines() == [told]
+    elsewhere = replace(Holder.of(os.getpid()), host="elsewhere")
+    save_holder(planned.storage, planned.run.lease, elsewhere)
+    assert call(monkeypatch, "cancel", str(file)) == 0
+    seen = f"told attempt 3 of run {jobs[2].run_id} to stop; {elsewhere} does so\n"
+    assert capsys.readouterr().out == seen
+    planned.storage.delete(planned.run.lease)
     assert all(Path(job.stopped_file).exists() for job in jobs)
     answers, running = {1: False, 2: False, 3: True}, SimpleNamespace(stop=lambda: None)
 
