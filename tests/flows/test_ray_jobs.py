@@ -191,7 +191,7 @@ def test_exit_codes_before_anything_is_submitted(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("InvalidSpec: resources.num_gpus: 4")
     (line,) = stranger.errors.read_text().splitlines()
-    assert line.startswith(f"Unreachable: cluster.address: {jobs_cluster.ray.dashboard} does not")
+    assert line.startswith(f"Unreachable: cluster.address: {jobs_cluster.ray.dashboard} refuses")
     assert "RayCluster block" in line
     assert jobs_cluster.jobs() == before
 
