@@ -413,6 +413,7 @@ def test_arguments_are_those_that_vllm_takes(task: str, monkeypatch: pytest.Monk
     vllm = pytest.importorskip("vllm", reason=NO_GPU)
     callables = vllm.LLM, vllm.EngineArgs  # LLM hands the others on to it
     monkeypatch.setattr(vllm, "LLM", create_autospec(vllm.LLM))
+    monkeypatch.setattr("tasks.kinds.models.llm.engine.watch", lambda llm: None)
     load_engine("some/model", "main", task, {"dtype": "bfloat16", "max_model_len": 20})
     known = {name for each in callables for name in inspect.signature(each).parameters}
     assert vllm.LLM.call_args.kwargs.keys() <= known
