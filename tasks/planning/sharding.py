@@ -20,7 +20,6 @@ from tasks.protocol.plan_file import (
     Shard,
     each_shard,
     first_plan,
-    numbered_anew,
     shard_table,
     shards_of,
     supersede,
@@ -85,7 +84,8 @@ def resume_plan(
     if other := other_columns(spec, reader, storage, left):
         if not has_done_rows():
             logger.info(NONE_KEPT, other)
-            return numbered_anew(old, resume_plan(None, spec, pins, storage, left, lasting))
+            fresh = resume_plan(None, spec, pins, storage, left, lasting)
+            return supersede(old, shards_of(fresh.shards), fresh.pins, keeps_numbers=False)
         logger.warning(KEPT, other)
     return supersede(old, shards_of(shards), pins)
 

@@ -246,13 +246,16 @@ def name_of(path: str) -> str:
     return path.rsplit("/", 1)[-1]
 
 
-def supersede(old: Plan, shards: list[Shard], pins: dict[str, Any]) -> Plan:
+def supersede(
+    old: Plan, shards: list[Shard], pins: dict[str, Any], *, keeps_numbers: bool = True
+) -> Plan:
     """A plan of what lies there now; what has not changed keeps its number.
 
     Changed and new inputs get numbers that no plan of this line ever used, so that a row id
-    means the same row for ever.
+    means the same row for ever. Where all get such numbers, no record of the old plan counts.
     """
-    known = {shard.content: shard.number for shard in shards_of(old.shards)}
+    kept_of = shards_of(old.shards) if keeps_numbers else ()
+    known = {shard.content: shard.number for shard in kept_of}
     fresh = int(old.pins["next_number"])
     kept: list[Shard] = []
     for shard in shards:
@@ -262,14 +265,6 @@ def supersede(old: Plan, shards: list[Shard], pins: dict[str, Any]) -> Plan:
         kept.append(replace(shard, number=number))
     table = shard_table(sorted(kept, key=lambda shard: shard.number))
     return Plan(table, {**pins, "next_number": fresh}, (*old.ancestors, old.digest))
-
-
-def numbered_anew(old: Plan, fresh: Plan) -> Plan:
-    """A first plan in the place of another, of whose records none counts: it has new numbers."""
-    first = int(old.pins["next_number"])
-    after = first + len(fresh.shards)
-    table = fresh.shards.set_column(0, "number", pa.array(np.arange(first, after)))
-    return Plan(table, {**fresh.pins, "next_number": after}, (*old.ancestors, old.digest))
 
 
 def first_plan(shards: pa.Table, pins: dict[str, Any]) -> Plan:
