@@ -85,7 +85,7 @@ def accept(records: list[Record], plan: Plan) -> Accepted:
     a rejection.
     """
     mine = [record for record in records if record.plan in plan.lineage]
-    settled = Spans.of((record.ok, record.filtered) for record in mine)
+    settled = Spans.of(record.settled for record in mine)
     rejected = Spans.of((record.rejected,) for record in mine)
     fits = fitting(mine, (settled, rejected), plan)
     counts = of_first_schema(mine, fits)

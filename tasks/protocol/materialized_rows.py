@@ -116,9 +116,7 @@ def kept_by(
         last = np.array([each in aside for each in rejected.tolist()], dtype=bool)
         aside.difference_update(rejected.tolist())
         own = {number: numbers[number] for number in shards_in(record) if number in numbers}
-        ids = renumbered(
-            np.concatenate([all_ids((record.ok, record.filtered)), rejected[last]]), own
-        )
+        ids = renumbered(np.concatenate([all_ids(record.settled), rejected[last]]), own)
         done = ids[covered.has(ids)]
         ended = as_ids(own[end.shard] for end in record.ends if end.shard in own)
         if len(done) == len(ids) and are_in(ends.shards, ended).all():
@@ -131,7 +129,7 @@ def kept_by(
 
 def shards_in(record: Record) -> list[int]:
     """Numbers of the shards that a record speaks of."""
-    ids = all_ids((record.ok, record.filtered, record.rejected))
+    ids = all_ids((*record.settled, record.rejected))
     return sorted({*distinct(shard_of(ids)).tolist(), *(end.shard for end in record.ends)})
 
 

@@ -78,7 +78,7 @@ class Budget:
             return None
         # Under plans that this one supersedes rows were done too; what was set aside of an input
         # that has changed since is not held against the run.
-        settled = IdRanges.of((each.ok, each.filtered) for each in records)
+        settled = IdRanges.of(each.settled for each in records)
         aside = IdRanges.of((each.rejected,) for each in records if each.plan == self.job.plan)
         now = time.monotonic()
         self.look_at = now + max(LOOK_EVERY_SECONDS, (now - begun) / SHARE_OF_TIME)

@@ -112,4 +112,4 @@ def recorded_ids(job: Job) -> IdRanges:
         if len(job.storage.list(job.run.records)) <= MOST_RECORDS:
             records = load_records(job.storage, job.run)
     own = [each for each in records if each.plan == job.plan]
-    return IdRanges.of((each.ok, each.filtered) for each in own)
+    return IdRanges.of(each.settled for each in own)

@@ -125,7 +125,7 @@ from tasks.protocol.acceptance import accept, find_gap
 from tasks.protocol.shard_ends import EndRuns
 from tasks.protocol.ids import ROW_BITS, IdRuns
 from tasks.protocol.plan_file import Shard, first_plan, shard_table
-from tasks.protocol.records import Record, StagedFile, from_json, to_json
+from tasks.protocol.records import Record, StagedFile, filled_up, from_json, to_json
 
 import numpy as np
 
@@ -142,15 +142,18 @@ def stored():
         for first in range(0, per_file, per_record):
             number, stop = shard * per_file + first, min(per_file, first + per_record)
             ids, filtered = IdRuns((((shard << ROW_BITS) + first, stop - first, 1),)), IdRuns()
+            together = None
             if is_filtered:
                 all_ids, is_left = ids.ids(), random.random(stop - first) < 0.5
-                ids, filtered = IdRuns.of(all_ids[is_left]), IdRuns.of(all_ids[~is_left])
+                left, filtered = all_ids[is_left], IdRuns.of(all_ids[~is_left])
+                ids, together = IdRuns.of(left), filled_up(left, filtered)
             ends = EndRuns(((shard, per_file, 1),)) if stop == per_file else EndRuns()
             files = (StagedFile(f"{number:032x}.parquet", ids, 1_000_000 + number),)
             seconds = {"read": 0.125, "preprocess": 0.25, "infer": 2.5, "write": 0.0625}
             yield to_json(Record(f"{number:020d}-{shard:012x}", plan.digest, "0" * 16, files,
                                  ok=ids, filtered=filtered, ends=ends, seconds=seconds,
-                                 inferred_at=(1e9 + shard, 2e9 + shard)))
+                                 inferred_at=(1e9 + shard, 2e9 + shard),
+                                 together=together))
 
 
 size, records = 0, []

@@ -61,6 +61,7 @@ def records(draw: st.DrawFn) -> Record:
     ends = draw(
         st.lists(st.builds(ShardEnd, st.sampled_from(NUMBERS), st.integers(2, 3)), max_size=1)
     )
+    both = IdRuns.of(as_ids(sorted([*of["o"], *of["f"]])))
     return Record(
         name="r",
         plan=draw(st.sampled_from(["own", "own", "own", "ancestor", "stranger"])),
@@ -70,6 +71,7 @@ def records(draw: st.DrawFn) -> Record:
         ok=runs["o"],
         filtered=runs["f"],
         ends=EndRuns.of(ends),
+        together=draw(st.sampled_from([None, both or None])),
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasks.protocol import ids
 from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd
 from tasks.protocol.ids import IdRuns, as_ids
 from tasks.protocol.layout import RunFolder
@@ -16,6 +17,7 @@ from tasks.protocol.records import (
     READERS,
     Record,
     StagedFile,
+    filled_up,
     from_json,
     load_records,
     store,
@@ -41,6 +43,7 @@ records = st.builds(
     runs,
     runs,
     st.lists(st.builds(ShardEnd, st.integers(0, 9), st.integers(0, 9)), max_size=2).map(EndRuns.of),
+    st.none() | runs.filter(len),
     st.dictionaries(st.text(), seconds),
     st.none() | st.tuples(seconds, seconds),
 )
@@ -51,9 +54,32 @@ def test_json_gives_the_record_back(record: Record) -> None:
     assert from_json(to_json(record)) == record
 
 
+@given(st.sets(st.integers(0, 99)), st.sets(st.integers(0, 99)))
+def test_what_a_filter_left_and_what_it_took_are_the_same_together(
+    left: set[int], taken: set[int]
+) -> None:
+    ok, filtered = (IdRuns.of(as_ids(sorted(each))) for each in (left, taken))
+    together = filled_up(ok.ids(), filtered)
+    record = Record("r", "plan", "s", ok=ok, filtered=filtered, together=together)
+    named = np.concatenate([each.ids() for each in record.settled])
+    assert sorted(named.tolist()) == sorted([*left, *taken])
+
+
+def test_rows_that_fill_each_others_gaps_are_read_as_one_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ids, "MOST_RUNS", 8)
+    left = as_ids(range(0, 100, 3))
+    taken = IdRuns.of(as_ids(each for each in range(100) if each % 3))
+    batch = RowBatch(pa.table({ROW: left, "value": ["x"] * len(left)}), filtered=taken)
+    record = from_json(to_json(store(SimStorage(Calm()), RUN, "plan", batch, encode)))
+    assert record.filtered.packed
+    assert record.settled == (IdRuns(((0, 100, 1),)),)
+
+
 @given(st.lists(st.integers(0, 9)))
-def test_unique_in_order_keeps_first_places(ids: list[int]) -> None:
-    assert unique_in_order(as_ids(ids)).tolist() == list(dict.fromkeys(ids))
+def test_unique_in_order_keeps_first_places(some: list[int]) -> None:
+    assert unique_in_order(as_ids(some)).tolist() == list(dict.fromkeys(some))
 
 
 class Diary(Calm):
