@@ -6,6 +6,9 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 INSTALL ?= $(BIN)/uv pip
 
+PACKAGES := "import sysconfig; print(sysconfig.get_path('purelib'))"
+VLLMS = $$(.vllm/bin/python -c $(PACKAGES))
+
 # Some images set it. A Ray cluster and a Prefect server are many processes, each of which would
 # compile anew all that it imports: seconds of each.
 unexport PYTHONDONTWRITEBYTECODE
@@ -47,13 +50,18 @@ test-clusters: develop
 # vLLM's own engine, as it is built for CPUs, in an environment beside the other one.
 test-vllm: .vllm/installed
 	.vllm/bin/python -c "import vllm"
-	.vllm/bin/python -m pytest -n 0 tests/kinds/test_vllm.py tests/kinds/test_vllm_engine.py
+	.vllm/bin/python -m pytest -n 0 tests/kinds/test_vllm.py tests/kinds/test_vllm_engine.py \
+		tests/kinds/test_vllm_images.py
 
 .vllm/installed: .venv/developed tests/kinds/vllm_on_cpus.txt
-	$(PYTHON) -m venv .vllm
-	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" \
-		> $$(.vllm/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/beside.pth
-	.vllm/bin/pip install --quiet --disable-pip-version-check --no-deps -r tests/kinds/vllm_on_cpus.txt
+	$(PYTHON) -m venv --clear .vllm
+	$(BIN)/python -c $(PACKAGES) > $(VLLMS)/beside.pth
+	echo $(CURDIR) >> $(VLLMS)/beside.pth
+	.vllm/bin/pip install --quiet --disable-pip-version-check --no-deps \
+		-r tests/kinds/vllm_on_cpus.txt $$(grep ^torchvision== constraints.txt)
+	# torchvision is built for another PyTorch than this one: its operators are declared beside it.
+	echo "from tests.torchvision_shim.loading import declare; DECLARED = declare()" \
+		>> $(VLLMS)/torchvision/extension.py
 	touch .vllm/installed
 
 check: develop
@@ -83,4 +91,4 @@ bench: develop
 gpu: develop
 	$(BIN)/python -m tests.benchmarks.gpu_models
 	$(BIN)/pytest -m gpu
-	$(BIN)/pytest -n 0 tests/kinds/test_vllm_engine.py
+	$(BIN)/pytest -n 0 tests/kinds/test_vllm_engine.py tests/kinds/test_vllm_images.py

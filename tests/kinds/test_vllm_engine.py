@@ -6,7 +6,6 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pyarrow as pa
@@ -14,16 +13,24 @@ import pyarrow.parquet as pq
 import pytest
 
 from tasks.errors import StageFailed
-from tasks.kinds.models import VllmModel
 from tasks.kinds.models.llm.engine import Engine
-from tasks.kinds.models.model import Placement
 from tasks.plan import make_plan
-from tasks.protocol.batch import PLANNED_ON, ROW
+from tasks.protocol.batch import PLANNED_ON
 from tasks.publish import publish_planned
-from tasks.ray_job.blame import Outcome, call_with_blame
 from tasks.run_options import RunOptions
 from tasks.spec_file import parse_spec
 from tests.kinds.tiny_llamas import PLACES, save_classifying_llama, save_llama
+from tests.kinds.vllm_engines import (
+    LITTLE_ROOM,
+    OPTIONS,
+    device,
+    loaded,
+    model_of,
+    outcome,
+    rows_of,
+    texts_of,
+    whole,
+)
 from tests.reporting import run_attempt
 
 vllm = pytest.importorskip("vllm", reason="vLLM is not here: make test-vllm")
@@ -31,46 +38,12 @@ pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(300)]
 
 PROMPTS = ["hello", "a somewhat longer prompt", "x" * PLACES, "x", "what is it?"]
 TOO_LONG = 2
-OPTIONS = {"max_tokens": 8}
-QUICK = {
-    "enforce_eager": True,
-    "max_model_len": PLACES,
-    "distributed_executor_backend": "uni",
-    # A model of random weights would write blanks until it is cut off.
-    "structured_outputs_config": {"disable_any_whitespace": True, "backend": "xgrammar"},
-}
 ANSWER = {
     "type": "object",
     "properties": {"label": {"enum": ["yes", "no"]}, "sure": {"type": "boolean"}},
     "required": ["label", "sure"],
     "additionalProperties": False,
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_process() -> Iterator[None]:
-    """The engine in the tests' own process, where it is there sooner, with little room."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
-        patch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
-        yield
-
-
-def model_of(folder: Path, **fields: Any) -> VllmModel:
-    given = {"name_or_path": str(folder), "engine_kwargs": QUICK, **fields}
-    model = VllmModel.model_validate(given)
-    model.check()
-    return model
-
-
-def device() -> str:
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def loaded(model: VllmModel) -> Engine:
-    return model.engine(Placement(device(), dtype="float32"))
 
 
 @pytest.fixture(scope="module")
@@ -83,24 +56,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def engine(folder: Path) -> Iterator[Engine]:
     """One for all that writes."""
-    yield loaded(model_of(folder, task="generate", options=OPTIONS))
+    yield loaded(model_of(folder, PLACES, task="generate", options=OPTIONS))
     gc.collect()
-
-
-def outcome(engine: Engine, model: VllmModel, rows: pa.Table) -> Outcome:
-    """What becomes of rows; the model's options are those that count."""
-    asked = Engine(engine.llm, model.options, model.answer_schema)
-    return call_with_blame(model.predict_with(asked), rows)
-
-
-def rows_of(prompts: list[Any], first: int = 0) -> pa.Table:
-    ids = pa.array(range(first, first + len(prompts)), pa.int64())
-    return pa.table({ROW: ids, "prompt": prompts})
-
-
-def texts_of(found: Outcome) -> list[str]:
-    assert found.rows is not None
-    return [whole(text) for text in found.rows["generated_text"].to_pylist()]
 
 
 def by_transformers(folder: Path, prompts: list[str]) -> list[str]:
@@ -118,15 +75,10 @@ def by_transformers(folder: Path, prompts: list[str]) -> list[str]:
     return said
 
 
-def whole(text: str) -> str:
-    """A text without the beginning of a character that was cut off, which vLLM keeps to itself."""
-    return text.rstrip("\ufffd")
-
-
 def test_texts_are_transformers_own_and_one_too_long_is_set_aside(
     engine: Engine, folder: Path
 ) -> None:
-    model = model_of(folder, task="generate", options=OPTIONS)
+    model = model_of(folder, PLACES, task="generate", options=OPTIONS)
     found = outcome(engine, model, rows_of(PROMPTS))
     assert list(found.failed) == [TOO_LONG]
     assert str(PLACES) in str(found.failed[TOO_LONG])
@@ -142,7 +94,7 @@ def test_chats_are_what_the_template_makes_of_them(engine: Engine, folder: Path)
     asked = ["hello", [*talk, {"role": "user", "content": "c"}], talk]
     days = pa.array(["2026-11-05", "2026-11-06", "2026-11-05"])
     options = {**OPTIONS, "chat_template_kwargs": {"loud": True}}
-    model = model_of(folder, system_prompt="be brief", options=options)
+    model = model_of(folder, PLACES, system_prompt="be brief", options=options)
     whole = [
         [{"role": "user", "content": each}] if isinstance(each, str) else each for each in asked
     ]
@@ -154,7 +106,9 @@ def test_chats_are_what_the_template_makes_of_them(engine: Engine, folder: Path)
 
 
 def test_answers_keep_to_their_schema(engine: Engine, folder: Path) -> None:
-    model = model_of(folder, task="generate", options={"max_tokens": 60}, answer_schema=ANSWER)
+    model = model_of(
+        folder, PLACES, task="generate", options={"max_tokens": 60}, answer_schema=ANSWER
+    )
     found = outcome(engine, model, rows_of(["hello", "x", "what is it?", "no"]))
     assert not found.failed
     assert found.rows is not None
@@ -164,12 +118,12 @@ def test_answers_keep_to_their_schema(engine: Engine, folder: Path) -> None:
 
 def test_what_a_row_draws_follows_from_seed_and_row(engine: Engine, folder: Path) -> None:
     drawn = {**OPTIONS, "temperature": 1.0}
-    model = model_of(folder, task="generate", options={**drawn, "seed": 3})
+    model = model_of(folder, PLACES, task="generate", options={**drawn, "seed": 3})
     together = texts_of(outcome(engine, model, rows_of(["hello"] * 6)))
     assert len(set(together)) > 3
     alone = [texts_of(outcome(engine, model, rows_of(["hello"], first))) for first in range(6)]
     assert [text for (text,) in alone] == together
-    other = model_of(folder, task="generate", options={**drawn, "seed": 4})
+    other = model_of(folder, PLACES, task="generate", options={**drawn, "seed": 4})
     assert texts_of(outcome(engine, other, rows_of(["hello"] * 6))) != together
 
 
@@ -177,7 +131,7 @@ def test_embeddings_are_of_the_last_token(folder: Path) -> None:
     import torch
     import transformers
 
-    model = model_of(folder, task="embed", column="prompt")
+    model = model_of(folder, PLACES, task="embed", column="prompt")
     texts = ["hello", "a somewhat longer text", "x" * (2 * PLACES)]
     made = model.predict_with(loaded(model))(rows_of(texts))["embedding"].to_pylist()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
@@ -194,7 +148,7 @@ def test_texts_are_classified_as_transformers_does(tmp_path: Path) -> None:
     import transformers
 
     alone = save_classifying_llama(tmp_path)
-    model = model_of(tmp_path, task="classify", column="prompt")
+    model = model_of(tmp_path, PLACES, task="classify", column="prompt")
     texts = ["hello", "a somewhat longer text", "x"]
     made = model.predict_with(loaded(model))(rows_of(texts))
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
@@ -244,7 +198,7 @@ def test_a_job_whose_engine_is_killed_loses_nothing_and_sets_no_row_aside(
             "sink": {"kind": "parquet", "path": str(tmp_path / "out")},
             "resources": {"num_gpus": gpus, "batch_size": 8, "dtype": "float32", "max_replicas": 1},
             "stages": {"read": {"rows_per_batch": 8}},
-            "environment": {"env_vars": {"VLLM_ENABLE_V1_MULTIPROCESSING": "1"}},
+            "environment": {"env_vars": {"VLLM_ENABLE_V1_MULTIPROCESSING": "1", **LITTLE_ROOM}},
             "cluster": {"kind": "local"},
         }
     )

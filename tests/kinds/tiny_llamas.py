@@ -17,8 +17,13 @@ CHAT_TEMPLATE = (
 )
 
 
-def byte_tokenizer() -> Any:
-    """A tokenizer whose tokens are bytes."""
+def byte_tokenizer(places: int = PLACES, **names: Any) -> Any:
+    """A tokenizer whose tokens are bytes.
+
+    Args:
+        places: of the longest text.
+        names: of tokens that stand for something else.
+    """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -27,7 +32,8 @@ def byte_tokenizer() -> Any:
     made = Tokenizer(models.BPE(vocab=words, merges=[]))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
-    return PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=PLACES, **NAMES)
+    given = {**NAMES, **names}
+    return PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=places, **given)
 
 
 def sizes() -> dict[str, Any]:

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from PIL.Image import DecompressionBombError
 
 from tasks.errors import InvalidSpec, StageFailed
+from tasks.kinds.images import DECODER_ERRORS, BadImage
 from tasks.kinds.models.arrays import Columns, label_columns
 from tasks.kinds.models.hf.heads import class_names
 from tasks.kinds.models.hf.options import NEW_TOKENS
@@ -24,6 +26,9 @@ from tasks.kinds.models.machine_errors import chain, is_out_of_memory
 POOLING = ("embed", "classify")
 CUT_OFF = {"truncate_prompt_tokens": -1}
 """Texts that are too long for the model are read up to where it can."""
+
+NOT_SHOWN = (*DECODER_ERRORS, DecompressionBombError)
+"""What vLLM raises of an image, as its readers do; a URL that does not answer is an OSError."""
 
 
 def load_engine(name: str, revision: str | None, task: str, arguments: dict[str, Any]) -> Any:
@@ -94,7 +99,7 @@ class Engine:
                     self.enqueue_chat(prompt, key, days[at])
                 asked.append(at)
             except Exception as error:
-                found[at] = of_the_row(error)
+                found[at] = of_the_row(error, prompt)
         for at, answer in zip(asked, self.finished(), strict=True):
             found[at] = answer
         return found
@@ -195,8 +200,8 @@ def generated(output: Any) -> Generated:
     )
 
 
-def of_the_row(error: Exception) -> Exception:
-    """An error that a prompt has caused, as it is.
+def of_the_row(error: Exception, prompt: Any = None) -> Exception:
+    """An error that a prompt has caused, or its image.
 
     Raises:
         StageFailed: the engine has failed.
@@ -205,6 +210,8 @@ def of_the_row(error: Exception) -> Exception:
 
     if isinstance(error, (VLLMClientError, ValueError, TypeError)):
         return error
+    if isinstance(prompt, Illustrated) and isinstance(error, NOT_SHOWN):
+        return BadImage(f"the image cannot be fetched or read: {type(error).__name__}: {error}")
     raise engine_failed(error) from error
 
 
