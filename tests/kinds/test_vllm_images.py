@@ -16,7 +16,9 @@ import pyarrow as pa
 import pytest
 from PIL import Image
 
+from tasks.errors import StageFailed
 from tasks.kinds.models.llm.engine import Engine
+from tasks.kinds.models.llm.fetched_images import MANY
 from tests.kinds.tiny_seers import PLACES, SIDE, save_qwen2_vl
 from tests.kinds.vllm_engines import OPTIONS, loaded, model_of, outcome, rows_of, texts_of, whole
 
@@ -155,8 +157,10 @@ def test_a_url_that_cannot_be_fetched_costs_no_other_row(
         model = model_of(folder, PLACES, **SHOWN)
         found = outcome(engine, model, shown(["hello"] * 4, urls))
     assert sorted(found.failed) == [1, 2, 3]
-    assert gone.partition("//")[2].partition(":")[2] in str(found.failed[3])
+    assert str(found.failed[3]).startswith(f"the image {gone}/a.png cannot be fetched: Connection")
     assert texts_of(found) == by_transformers(folder, ["hello"], [image])
+    with pytest.raises(StageFailed, match=f"none of {MANY} images could be fetched"):
+        outcome(engine, model, shown(["hello"] * MANY, [urls[3]] * MANY))
 
 
 def test_a_prompt_that_leaves_an_image_no_room_costs_no_other_row(

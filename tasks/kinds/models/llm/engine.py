@@ -17,6 +17,7 @@ from tasks.kinds.models.llm.answers import Generated
 from tasks.kinds.models.llm.dated_templates import dated_template
 from tasks.kinds.models.llm.engine_files import refuse_wordless
 from tasks.kinds.models.llm.engine_process import watch
+from tasks.kinds.models.llm.fetched_images import with_files
 from tasks.kinds.models.llm.options import VllmOptions
 from tasks.kinds.models.llm.reply_outcomes import GIVEN_UP
 from tasks.kinds.models.llm.row_answers import Key, Outcome
@@ -28,7 +29,7 @@ CUT_OFF = {"truncate_prompt_tokens": -1}
 """Texts that are too long for the model are read up to where it can."""
 
 NOT_SHOWN = (*DECODER_ERRORS, DecompressionBombError)
-"""What vLLM raises of an image, as its readers do; a URL that does not answer is an OSError."""
+"""What vLLM raises of an image, as its readers do."""
 
 
 def load_engine(name: str, revision: str | None, task: str, arguments: dict[str, Any]) -> Any:
@@ -89,8 +90,10 @@ class Engine:
         """
         found: list[Outcome] = list(prompts)
         asked = []
-        for at, (prompt, key) in enumerate(zip(prompts, keys, strict=True)):
+        sent = with_files(prompts, self.llm)
+        for at, (prompt, key) in enumerate(zip(sent, keys, strict=True)):
             if isinstance(prompt, ValueError):
+                found[at] = prompt
                 continue
             try:
                 if days is None:
@@ -211,7 +214,7 @@ def of_the_row(error: Exception, prompt: Any = None) -> Exception:
     if isinstance(error, (VLLMClientError, ValueError, TypeError)):
         return error
     if isinstance(prompt, Illustrated) and isinstance(error, NOT_SHOWN):
-        return BadImage(f"the image cannot be fetched or read: {type(error).__name__}: {error}")
+        return BadImage(f"the image cannot be read: {type(error).__name__}: {error}")
     raise engine_failed(error) from error
 
 

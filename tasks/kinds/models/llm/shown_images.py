@@ -43,6 +43,17 @@ class Illustrated:
     column: str
     """That the image is from, for messages."""
 
+    @property
+    def url(self) -> str:
+        """The image as a URL that stands in a message.
+
+        Raises:
+            ValueError: there is no image.
+        """
+        if self.image is None:
+            raise ValueError(f"column {self.column!r} is empty in this row; it must be an image")
+        return url_of(self.image, self.column)
+
     def as_sent(self) -> Conversation:
         """The messages, with the image before what the user says last.
 
@@ -55,10 +66,8 @@ class Illustrated:
         last = self.messages[said[-1]]
         text = last.get("content") or []
         parts = text if isinstance(text, list) else [{"type": "text", "text": text}]
-        if self.image is None:
-            raise ValueError(f"column {self.column!r} is empty in this row; it must be an image")
-        url = url_of(self.image, self.column)
-        shown = {**last, "content": [{"type": "image_url", "image_url": {"url": url}}, *parts]}
+        image = {"type": "image_url", "image_url": {"url": self.url}}
+        shown = {**last, "content": [image, *parts]}
         return [*self.messages[: said[-1]], shown, *self.messages[said[-1] + 1 :]]
 
 
