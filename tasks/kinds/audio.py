@@ -171,7 +171,8 @@ def resampled(container: Any, sampling_rate: int) -> Iterator[Samples]:
         if found != form:  # what was joined of several recordings may change midway
             yield from mixed(resampler, None)
             # Channels are mixed here: the resampler's own mix of two is louder than each of them.
-            resampler, form = av.AudioResampler(format="fltp", rate=sampling_rate), found
+            # Of eight and more that lie apart, PyAV reads beyond the last.
+            resampler, form = av.AudioResampler(format="flt", rate=sampling_rate), found
         yield from mixed(resampler, frame)
     yield from mixed(resampler, None)
 
@@ -179,7 +180,8 @@ def resampled(container: Any, sampling_rate: int) -> Iterator[Samples]:
 def mixed(resampler: Any, frame: Any) -> Iterator[Samples]:
     """A frame's pieces as one channel; of None, what the resampler still holds, if there is one."""
     for piece in resampler.resample(frame) if resampler else ():
-        yield piece.to_ndarray().mean(axis=0, dtype=np.float32)
+        channels = piece.to_ndarray().reshape(-1, piece.layout.nb_channels).T
+        yield channels.mean(axis=0, dtype=np.float32)
 
 
 def frames_of(container: Any) -> Iterator[Any]:

@@ -1,6 +1,8 @@
 """Sound as it lies about in the world becomes mono float32 samples, or a reason why not."""
 
+import io
 import struct
+import wave
 from functools import partial
 
 import numpy as np
@@ -29,6 +31,19 @@ def test_formats_rates_and_channels(form: str, rate: int) -> None:
     difference = samples[200 : RATE - 200] - expected[200:-200]
     assert np.abs(difference).max() < TOLERANCES[form]
     assert seconds_of(data) == pytest.approx(1, abs=0.05)
+
+
+@pytest.mark.parametrize("channels", [3, 8, 9, 16])
+def test_the_mean_of_many_channels_is_heard(channels: int) -> None:
+    """As of an array of microphones; PyAV read beyond the eighth, which ended the process."""
+    parts = np.arange(1, channels + 1) / channels
+    together = np.round(32_767 * np.outer(tone(0.5, RATE), parts)).astype("<i2")
+    stream = io.BytesIO()
+    with wave.open(stream, "wb") as file:
+        file.setparams((channels, 2, RATE, 0, "NONE", ""))
+        file.writeframes(together.tobytes())
+    heard = decode_audio(stream.getvalue(), RATE)
+    np.testing.assert_allclose(heard, tone(0.5, RATE) * parts.mean(), atol=1e-4)
 
 
 def test_samples_at_their_own_rate_are_as_they_were() -> None:
