@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tasks.kinds.column_types import AUDIO, MEDIA
+from tasks.kinds.ffmpeg_files import opened
 from tasks.kinds.sound_lengths import promised_bytes
 
 Samples = npt.NDArray[np.float32]
@@ -149,7 +150,7 @@ def open_sound(data: bytes) -> Any:
     if len(data) < promised:
         raise ValueError(f"the sound is cut off: {len(data):,} of {promised:,} bytes")
     try:
-        container = av.open(io.BytesIO(data), metadata_errors="replace")
+        container = opened(io.BytesIO(data))
     except av.error.FFmpegError as error:
         raise ValueError("the file is not sound that can be read") from error
     if not container.streams.audio:

@@ -18,6 +18,8 @@ MAX_PIXELS = 178_956_970
 MAX_DECODED_BYTES = 2 << 30
 """Of a column's images, where there are several: small files can become any size."""
 JPEG = b"\xff\xd8\xff"
+PROGRAM = "EPS"
+"""The format that Pillow has another program run."""
 ORIENTATION = 0x0112
 BITS_PER_SAMPLE, WHITE_IS = 0x0102, 0x0106
 """Tags of TIFF; of the latter 0 stands for 0, and 1 for the largest number."""
@@ -52,13 +54,18 @@ def decode_image(data: bytes) -> Pixels:
         animation, transparency on white, 16-bit scaled to 8.
 
     Raises:
-        BadImage: it is empty, no image, cut off, too large, or of 32 bits a pixel and nobody can
-            tell which number is white; says which.
+        BadImage: it is empty, no image, a program that draws one, cut off, too large, or of 32 bits
+            a pixel and nobody can tell which number is white; says which.
     """
     if not data:
         raise BadImage("the file has zero bytes")
     try:
         with Image.open(io.BytesIO(data)) as image:
+            if image.format == PROGRAM:
+                raise BadImage(
+                    f"it is {PROGRAM}, a program that Ghostscript would run to draw it, which is "
+                    "never done: convert it, as to PNG"
+                )
             width, height = image.size
             if width * height > MAX_PIXELS:
                 raise BadImage(f"{width} x {height} pixels; at most {MAX_PIXELS:,} are decoded")

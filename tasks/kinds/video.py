@@ -9,6 +9,7 @@ from typing import IO, Any
 import numpy as np
 
 from tasks.counted import counted
+from tasks.kinds.ffmpeg_files import opened
 from tasks.kinds.images import Pixels
 
 MISSING_SECONDS = Fraction(1, 2)
@@ -49,7 +50,7 @@ def sampled_frames(file: IO[bytes], every_seconds: float | None) -> Iterator[Fra
     import av
 
     try:
-        container = av.open(file, metadata_errors="replace")
+        container = opened(file)
     except av.error.FFmpegError as error:
         yield CutOffVideo(f"the file is not a video that can be read: {error.strerror}")
         return

@@ -4,6 +4,7 @@ import io
 import struct
 import wave
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from tasks.kinds.audio import audio_field, decode_audio, decode_audio_column, se
 from tasks.kinds.columns import to_numpy, to_pandas
 from tasks.kinds.media import decode_media_columns
 from tasks.kinds.models.hf.samples import samples_of
-from tests.kinds.sounds import encoded, tone
+from tests.kinds.sounds import encoded, save, tone
 
 RATE = 16_000
 TOLERANCES = {"wav": 1e-4, "flac": 1e-4, "ogg": 0.02, "mp3": 0.02}
@@ -67,6 +68,15 @@ def test_samples_at_their_own_rate_are_as_they_were() -> None:
 def test_what_is_no_sound_says_why(data: bytes, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         decode_audio(data, RATE)
+
+
+def test_a_list_of_other_files_is_no_sound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a stranger would hear what lies in the folder where a worker runs."""
+    save(tmp_path, "mine.wav", tone(1, RATE))
+    monkeypatch.chdir(tmp_path)
+    for hear in (partial(decode_audio, sampling_rate=RATE), seconds_of):
+        with pytest.raises(ValueError, match="not sound that can be read"):
+            hear(b"ffconcat version 1.0\nfile 'mine.wav'\n")
 
 
 ID3 = b"ID3\4\0\0\0\0\0\x14" + b"TIT2\0\0\0\x0a\0\0\3a title!!"

@@ -5,6 +5,7 @@ import struct
 import subprocess
 import sys
 import zlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,19 @@ def test_odd_exif_costs_no_image(exif: bytes, turns: int, form: str) -> None:
 def test_cmyk_jpeg() -> None:
     pixels = decode_image(encoded(PICTURE.convert("CMYK"), "JPEG", quality=95))
     assert np.abs(pixels[8::16, 8::16].astype(int) - QUARTERS[8::16, 8::16]).max() < 25
+
+
+def test_a_program_that_draws_an_image_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pillow has Ghostscript run it, where that is installed."""
+    ghostscript = tmp_path / "gs"
+    ghostscript.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\nexit 1\n")
+    ghostscript.chmod(0o755)
+    monkeypatch.setattr("PIL.EpsImagePlugin.gs_binary", str(ghostscript))
+    with pytest.raises(BadImage, match=r"EPS, a program that Ghostscript would run .* to PNG"):
+        decode_image(encoded(PICTURE, "EPS"))
+    assert not (tmp_path / "ran").exists()
 
 
 def test_palette_and_grey() -> None:

@@ -194,6 +194,14 @@ def test_what_is_no_video_is_one_bad_row(tmp_path: Path, content: bytes, reason:
     assert good["frame"] == 0
 
 
+def test_a_list_of_other_files_is_no_video(tmp_path: Path) -> None:
+    """Else a stranger would be shown what else lies on the worker's disk."""
+    save(tmp_path / "mine.mp4", frames=1)
+    (tmp_path / "a.mp4").write_bytes(b"ffconcat version 1.0\nfile 'mine.mp4'\n")
+    [bad] = read_all(VideoSource(path=str(tmp_path / "a.mp4")))
+    assert "not a video that can be read" in str(bad.error)
+
+
 @pytest.mark.parametrize(
     "error", [OSError(5, "Input/output error"), ConnectionError("reset"), TimeoutError("slow")]
 )
