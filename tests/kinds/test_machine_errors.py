@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import botocore.exceptions
 import botocore.session
 import httpx
+import httpx2
 import pytest
 import requests
 from aiohttp import ClientSession, TooManyRedirects, web
@@ -113,7 +114,7 @@ def by_botocore(key: str) -> None:
 
 NO_RETRIES = {"max_attempts": 0}
 CLIENTS: list[Callable[[str], Any]] = [
-    *(by_aiohttp, httpx.get, requests.get, urllib.request.urlopen),
+    *(by_aiohttp, httpx.get, httpx2.get, requests.get, urllib.request.urlopen),
 ]
 NO_URLS = ["", "  ", "a.jpg", "s3://a/b.jpg", "http://", "http://a..b/c.jpg", "C:\\a.jpg"]
 REFUSED = "http://127.0.0.1:1/a.jpg"

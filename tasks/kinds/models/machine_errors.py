@@ -41,6 +41,7 @@ NETWORK_ERRORS = (
     "botocore.exceptions",
     "aiohttp.client_exceptions.ClientError",
     "httpx.TransportError",
+    "httpx2.TransportError",
 )
 """Classes, and modules of classes, by name: we import none of these libraries."""
 ADDRESS_ERRORS = (
@@ -50,6 +51,7 @@ ADDRESS_ERRORS = (
     "aiohttp.client_exceptions.NonHttpUrlClientError",
     "aiohttp.client_exceptions.TooManyRedirects",
     "httpx.UnsupportedProtocol",
+    "httpx2.UnsupportedProtocol",
     "botocore.exceptions.ParamValidationError",
 )
 """Of those the ones that say that a URL or a key leads nowhere, as an empty cell does."""
