@@ -659,6 +659,10 @@ def test_a_hub_name_resolves_to_a_commit_also_offline_if_it_was_used_before(tmp_
     (cache / "snapshots" / commit / CONFIG).write_text('{"model_type": "bert"}')
     (cache / "refs").mkdir()
     (cache / "refs" / "main").write_text(commit)
+    for absent in ("modules.json", "1_Pooling/config.json"):  # as the Hub has said then
+        file = cache / ".no_exist" / commit / absent
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
     script = """
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import HuggingFaceModel

@@ -1,6 +1,7 @@
 """Models by name: resolved once, by the plan; what is wrong there is one clear error."""
 
 import json
+import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -58,6 +59,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     LISTENERS["wav2vec2"](base / "deaf")
     for each in ("blind", "deaf"):
         (base / each / "preprocessor_config.json").unlink()
+    for folder in base.iterdir():
+        (folder / ".gitattributes").touch()  # as every repository has one
     return {each.name: each for each in base.iterdir()}
 
 
@@ -192,6 +195,75 @@ def test_an_outage_is_never_taken_for_a_file_that_there_is_not(hub: StandInHub) 
         pinned.checkpoint.json_file("modules.json")
     hub.down = False
     assert pinned.checkpoint.json_file("modules.json") is None
+
+
+@pytest.fixture
+def pooling(
+    hub: StandInHub, folders: dict[str, Path], tmp_path: Path
+) -> Iterator[HuggingFaceModel]:
+    """A model whose files say that the first token's vector is a text's."""
+    folder = Path(shutil.copytree(folders["bert"], tmp_path / "pooling"))
+    steps = [{"type": f"st.{each}", "path": each} for each in ("Transformer", "Pooling")]
+    (folder / "modules.json").write_text(json.dumps(steps))
+    (folder / "Pooling").mkdir()
+    (folder / "Pooling" / "config.json").write_text('{"pooling_mode": "cls"}')
+    hub.models["org/pooling"] = folder
+    yield model("org/pooling", "feature-extraction").pinned(COMMIT)
+    del hub.models["org/pooling"]
+
+
+def embedded(made: HuggingFaceModel) -> list[list[float]]:
+    rows = rows_of("text", ["a b c", "d"])
+    found = made.predictor(Placement())(made.preprocessor()(rows))
+    vectors: list[list[float]] = found["embedding"].to_pylist()
+    return vectors
+
+
+OFFLINE = "huggingface_hub.constants.HF_HUB_OFFLINE"
+
+
+def test_what_a_cache_lacks_is_not_taken_for_what_there_is_not(
+    pooling: HuggingFaceModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Transformers fetches no file of sentence-transformers, and a node may be without network."""
+    from transformers import AutoModel, AutoTokenizer
+
+    for each in (AutoModel, AutoTokenizer):
+        each.from_pretrained("org/pooling", revision=COMMIT)
+    monkeypatch.setattr(OFFLINE, True)
+    lacks = (
+        r"'org/pooling' is in this machine's cache without modules\.json, .* \(hf download org/p"
+    )
+    for build in (pooling.preprocessor, partial(pooling.predictor, Placement())):
+        with pytest.raises(InvalidSpec, match=rf"^model\.name_or_path: {lacks}"):
+            build()
+    monkeypatch.setattr(OFFLINE, False)
+    wanted = embedded(pooling)
+    monkeypatch.setattr(OFFLINE, True)
+    assert embedded(pooling) == wanted
+
+
+def test_a_cache_tells_what_there_is_not_once_the_hub_was_asked(
+    hub: StandInHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pinned = model("org/bert", "feature-extraction").pinned(COMMIT)
+    wanted = embedded(pinned)
+    monkeypatch.setattr(OFFLINE, True)
+    assert embedded(pinned) == wanted
+
+
+@pytest.mark.parametrize("keeps_list", [True, False])
+def test_a_cache_of_all_files_tells_what_there_is_not(
+    hub: StandInHub, tmp_path: Path, keeps_list: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the list of them, or, of older versions of the library, by one that all models have."""
+    from huggingface_hub import snapshot_download
+
+    snapshot_download("org/bert", revision=COMMIT)
+    if not keeps_list:
+        shutil.rmtree(tmp_path / "cache" / "models--org--bert" / "trees")
+    monkeypatch.setattr(OFFLINE, True)
+    assert len(embedded(model("org/bert", "feature-extraction").pinned(COMMIT))) == 2
 
 
 def test_a_hub_that_is_silent_is_told_of_long_before_it_is_given_up(

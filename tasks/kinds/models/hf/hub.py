@@ -16,6 +16,8 @@ FIELD = "model.name_or_path"
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 COMMIT = re.compile(r"[0-9a-f]{40}")
 FOLDER_INSTEAD = "or give a folder that contains the model"
+WITH_ALL = ".gitattributes"
+"""A file that all repositories have and nobody asks for alone."""
 NO_FOLDER = "and there is no folder of that name beside the spec"
 """A misspelt folder is taken for a name on the Hub."""
 SILENT_SECONDS = 3.0
@@ -84,7 +86,8 @@ def download(name: str, file: str, revision: str, field: str = FIELD) -> Path | 
     try:
         return Path(hf_hub_download(name, file, revision=revision))
     except LocalEntryNotFoundError as error:
-        if is_offline() and in_cache(name, revision):
+        if is_offline() and in_cache(name, "config.json", revision):
+            refuse_unknown(name, file, revision, field)
             return None
         raise explained(name, revision, error.__cause__ or error, field) from error
     except EntryNotFoundError:
@@ -147,8 +150,42 @@ def is_offline() -> bool:
     return bool(is_offline_mode())
 
 
-def in_cache(name: str, revision: str) -> bool:
-    """Whether the cache holds a model, so that a file that it lacks is one that there is not."""
+def in_cache(name: str, file: str, revision: str) -> bool:
+    """Whether the cache holds a file of a model."""
     from huggingface_hub import try_to_load_from_cache
 
-    return isinstance(try_to_load_from_cache(name, "config.json", revision=revision), str)
+    return isinstance(try_to_load_from_cache(name, file, revision=revision), str)
+
+
+def refuse_unknown(name: str, file: str, revision: str, field: str) -> None:
+    """See that a file which the cache lacks is one that the model has not.
+
+    Who fills a cache by loading a model fetches what transformers asks for, and no file of
+    sentence-transformers: without them its vectors would be others.
+
+    Raises:
+        InvalidSpec: nobody can tell.
+    """
+    if not is_known_to_lack(name, file, revision):
+        problem = (
+            f"is in this machine's cache without {file}, which it may have on the Hugging Face "
+            f"Hub, and HF_HUB_OFFLINE is set: fill the cache with all of its files (hf download "
+            f"{name} --revision {revision}), {FOLDER_INSTEAD}"
+        )
+        raise InvalidSpec.at(field, name, problem)
+
+
+def is_known_to_lack(name: str, file: str, revision: str) -> bool:
+    """Whether the cache knows that a model has no such file: it was asked for, or all were listed.
+
+    Lists are kept since huggingface_hub 2; whoever fetched all before that has `WITH_ALL` too.
+    """
+    from huggingface_hub import _CACHED_NO_EXIST, get_cached_repo_tree, try_to_load_from_cache
+    from huggingface_hub.errors import CachedRepoTreeNotFoundError
+
+    if try_to_load_from_cache(name, file, revision=revision) is _CACHED_NO_EXIST:
+        return True
+    try:
+        return file not in {each.path for each in get_cached_repo_tree(name, revision=revision)}
+    except CachedRepoTreeNotFoundError:
+        return in_cache(name, WITH_ALL, revision)
