@@ -439,9 +439,9 @@ def test_layers_that_transformers_leaves_out_on_purpose_are_not_missed(copied: P
 def test_a_package_that_is_missed_where_a_model_is_loaded_is_the_specs_fault(copied: Path) -> None:
     checkpoint = Checkpoint(str(copied))
     message = "model.name_or_path: .* not installed: install it, here and .* You need fugashi"
-    with pytest.raises(InvalidSpec, match=message), checkpoint.without_code():
+    with pytest.raises(InvalidSpec, match=message), checkpoint.explains():
         raise ImportError("You need\nfugashi")
-    with pytest.raises(ImportError, match="no_such"), checkpoint.without_code():
+    with pytest.raises(ImportError, match="no_such"), checkpoint.explains():
         from transformers import no_such  # noqa: F401
 
 

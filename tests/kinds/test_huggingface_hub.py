@@ -252,6 +252,23 @@ def test_a_cache_tells_what_there_is_not_once_the_hub_was_asked(
     assert embedded(pinned) == wanted
 
 
+def test_what_the_hub_refuses_a_node_is_not_asked_for_again(hub: StandInHub) -> None:
+    """As one without the token that the plan had; of an outage the next attempt may see the end."""
+    pinned = model("org/bert").pinned(COMMIT)
+    hub.gated.add("org/bert")
+    try:
+        for build in (pinned.preprocessor, partial(pinned.predictor, Placement())):
+            with pytest.raises(InvalidSpec, match=r"'org/bert' needs its terms .* and on every no"):
+                build()
+    finally:
+        hub.gated.remove("org/bert")
+    hub.down = True
+    with pytest.raises(Unreachable, match=r"'org/bert' at revision .* does not answer; try again"):
+        pinned.preprocessor()
+    hub.down = False
+    pinned.preprocessor()
+
+
 @pytest.mark.parametrize("keeps_list", [True, False])
 def test_a_cache_of_all_files_tells_what_there_is_not(
     hub: StandInHub, tmp_path: Path, keeps_list: bool, monkeypatch: pytest.MonkeyPatch

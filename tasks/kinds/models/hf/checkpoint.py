@@ -42,21 +42,21 @@ class Checkpoint:
         """The model's configuration."""
         from transformers import AutoConfig
 
-        with self.without_code():
+        with self.explains():
             return AutoConfig.from_pretrained(**self.where)
 
     def image_processor(self) -> Any:
         """What turns images into the model's input."""
         from transformers import AutoImageProcessor
 
-        with self.prepares_images(), quiet(), self.without_code():
+        with self.prepares_images(), quiet(), self.explains():
             return AutoImageProcessor.from_pretrained(**self.where)
 
     def feature_extractor(self) -> Any:
         """What turns sounds into the model's input."""
         from transformers import AutoFeatureExtractor
 
-        with quiet(), self.without_code():
+        with quiet(), self.explains():
             return AutoFeatureExtractor.from_pretrained(**self.where)
 
     def tokenizer(self) -> Any:
@@ -67,7 +67,7 @@ class Checkpoint:
         """
         from transformers import AutoTokenizer
 
-        with quiet(), self.without_code():
+        with quiet(), self.explains():
             tokenizer = AutoTokenizer.from_pretrained(**self.where)
         if not knows_words(tokenizer):
             problem = (
@@ -117,7 +117,7 @@ class Checkpoint:
         """
         import transformers
 
-        with quiet(), only_tensors(self.name), self.without_code():
+        with quiet(), only_tensors(self.name), self.explains():
             model, found = getattr(transformers, auto_class).from_pretrained(
                 **self.where,
                 dtype=torch_dtype(placement),
@@ -130,17 +130,26 @@ class Checkpoint:
         return model.to(placement.device).eval()
 
     @contextmanager
-    def without_code(self) -> Iterator[None]:
-        """Explain why a part cannot be loaded that transformers has no class for.
+    def explains(self) -> Iterator[None]:
+        """Explain why transformers cannot load a part.
 
         Raises:
             InvalidSpec: it does not know the type of the model, stops short of running code, or
-                lacks a package for it.
+                lacks a package for it; or the Hub does not give the part to whoever asks here.
+            Unreachable: the Hub does not answer.
         """
+        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
         from transformers import CONFIG_MAPPING
 
         try:
             yield
+        except OSError as error:
+            of_hub = error.__cause__
+            if isinstance(of_hub, LocalEntryNotFoundError):
+                of_hub = of_hub.__cause__ or of_hub
+            elif not isinstance(of_hub, HfHubHTTPError):
+                raise
+            raise hub.explained(self.name, self.revision, of_hub, hub.FIELD) from error
         except ImportError as error:
             if error.name is not None:  # Python's own, of a package that is there in part
                 raise
