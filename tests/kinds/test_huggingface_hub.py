@@ -1,5 +1,6 @@
 """Models by name: resolved once, by the plan; what is wrong there is one clear error."""
 
+import contextlib
 import json
 import shutil
 import socket
@@ -59,6 +60,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     LISTENERS["wav2vec2"](base / "deaf")
     for each in ("blind", "deaf"):
         (base / each / "preprocessor_config.json").unlink()
+    save_bert(base / "tuned")
+    (base / "tuned" / "adapter_config.json").write_text('{"base_model_name_or_path": "org/bert"}')
     for folder in base.iterdir():
         (folder / ".gitattributes").touch()  # as every repository has one
     return {each.name: each for each in base.iterdir()}
@@ -281,6 +284,19 @@ def test_a_cache_of_all_files_tells_what_there_is_not(
         shutil.rmtree(tmp_path / "cache" / "models--org--bert" / "trees")
     monkeypatch.setattr(OFFLINE, True)
     assert len(embedded(model("org/bert", "feature-extraction").pinned(COMMIT))) == 2
+
+
+@pytest.mark.parametrize("has_peft", [False, True])
+def test_an_adapter_on_the_hub_is_never_left_out_without_a_word(
+    hub: StandInHub, has_peft: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = "tasks.kinds.models.hf.adapters.transformers_applies_them"
+    monkeypatch.setattr(here, lambda: has_peft)
+    problem = r"'org/tuned' has an adapter .* would be ignored: merge the two .* give that folder"
+    with contextlib.nullcontext() if has_peft else pytest.raises(InvalidSpec, match=problem):
+        model("org/tuned").fingerprint()
+    with pytest.raises(InvalidSpec, match=problem):  # it has its own way with adapters
+        VllmModel(name_or_path="org/tuned").fingerprint()
 
 
 def test_a_hub_that_is_silent_is_told_of_long_before_it_is_given_up(

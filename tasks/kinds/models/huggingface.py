@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
 from tasks.kinds.models.exact_floats import keep_float32_whole
-from tasks.kinds.models.hf import folder, hub, processor_files
+from tasks.kinds.models.hf import adapters, folder, hub, processor_files
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.option_checks import check_options
 from tasks.kinds.models.hf.option_conflicts import problem_with
@@ -219,6 +219,8 @@ class HuggingFaceModel(Model):
         config = self.checkpoint.json_file("config.json")
         folder.check_architecture(self.name_or_path, config, self.task)
         names = hub.listed(self.name_or_path, self.revision)
+        is_applied = adapters.transformers_applies_them()
+        adapters.refuse_adapter_on_hub(self.name_or_path, names or (), is_applied=is_applied)
         for part, files in (
             processor_files.missing_on_hub(names, self.task, config).items() if names else ()
         ):

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+from collections.abc import Collection
 from pathlib import Path
 
 from tasks.errors import InvalidSpec, shown
@@ -38,6 +39,26 @@ def refuse_adapter(name: str, folder: Path, *, is_applied: bool) -> None:
         problem = (
             f"contains an adapter ({CONFIG}) beside the model, which would be ignored: {MERGE}; "
             f"if the weights already include it, delete {CONFIG}"
+        )
+        raise InvalidSpec.at(FIELD, name, problem)
+
+
+def refuse_adapter_on_hub(name: str, files: Collection[str], *, is_applied: bool) -> None:
+    """See that a model on the Hub has no adapter that would be left out without a word.
+
+    Args:
+        name: of the model.
+        files: that it has there.
+        is_applied: whether an adapter beside a model is heeded by who loads it.
+
+    Raises:
+        InvalidSpec: it has one.
+    """
+    if CONFIG in files and not is_applied:
+        problem = (
+            f"has an adapter ({CONFIG}) beside the model on the Hugging Face Hub, which would be "
+            f"ignored: {MERGE}; if the weights already include it, download the model without "
+            f"{CONFIG} and give that folder"
         )
         raise InvalidSpec.at(FIELD, name, problem)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.hf import folder, hub
-from tasks.kinds.models.hf.adapters import refuse_adapter
+from tasks.kinds.models.hf.adapters import refuse_adapter, refuse_adapter_on_hub
 from tasks.kinds.models.hf.hub import FIELD
 from tasks.kinds.models.hf.processor_files import WEIGHTS, knows_words, missing_parts
 
@@ -51,9 +51,10 @@ def check_on_hub(name: str, revision: str, arguments: Mapping[str, Any]) -> None
     """See that a model on the Hub has weights that vLLM reads; its words are left to the engine.
 
     Raises:
-        InvalidSpec: it has none.
+        InvalidSpec: it has none; or has an adapter, which would be left out.
     """
     names = hub.listed(name, revision)
+    refuse_adapter_on_hub(name, names or (), is_applied=False)
     if not names or arguments.get("load_format", "auto") not in USUAL_FORMATS:
         return
     if not any(fnmatch(each, pattern) for each in names for pattern in OTHER_WEIGHTS):
