@@ -139,15 +139,13 @@ def test_several_vectors_of_a_text_are_no_embedding() -> None:
         forward({})
 
 
-def test_another_pooling_is_refused(folders: dict[str, Path]) -> None:
-    for task, column, value in (
-        ("feature-extraction", "text", "a"),
-        ("image-feature-extraction", "image", png(images(1)[0])),
-    ):
-        with pytest.raises(
-            InvalidSpec, match=r"options\.pooling: 'mean' would leave the vector space"
-        ):
-            embedded(folders["clip"], task, column, [value], pooling="mean")
+@pytest.mark.parametrize("task", ["feature-extraction", "image-feature-extraction"])
+def test_another_pooling_is_refused_before_anything_starts(
+    folders: dict[str, Path], task: str
+) -> None:
+    given = {"task": task, "name_or_path": str(folders["clip"]), "options": {"pooling": "mean"}}
+    with pytest.raises(InvalidSpec, match=r"options\.pooling: 'mean' would leave the vector space"):
+        HuggingFaceModel.model_validate(given).check()
 
 
 @pytest.mark.parametrize("normalize", [True, False])

@@ -14,6 +14,7 @@ import pytest
 from flows.testing import RunSpec
 from tasks.errors import InvalidSpec
 from tasks.kinds.audio import Samples, audio_field
+from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.torch_threads import torch_threads
 from tests.kinds.sounds import encoded, save, tone
 from tests.kinds.tiny_models import VOCABULARY, predicted, rows_of
@@ -52,8 +53,10 @@ def by_hand(folder: Path, given: list[Samples], **limit: Any) -> list[str]:
 def test_more_words_than_the_model_can_write_are_refused(tmp_path: Path) -> None:
     """Where generating would fail for each sound, as if each were bad."""
     folder, rows = save_whisper(tmp_path, positions=80), rows_of("audio", [sounds(1)[0].tolist()])
+    given = {"task": TASK, "name_or_path": str(folder), "options": {"max_new_tokens": 80}}
+    model = HuggingFaceModel.model_validate(given)
     with pytest.raises(InvalidSpec, match=r"max_new_tokens: 80 .*: set at most \d+") as refused:
-        predicted(folder, TASK, rows, max_new_tokens=80)
+        model.check()
     most = int(str(refused.value).split("at most ")[1].split()[0])
     assert len(predicted(folder, TASK, rows, max_new_tokens=most)) == 1
 

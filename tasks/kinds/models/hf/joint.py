@@ -58,10 +58,41 @@ def loaded(checkpoint: Checkpoint, media: Media, placement: Placement, unused: s
         placement: where it runs.
         unused: as for any model without a head.
     """
-    named = (checkpoint.json_file("config.json") or {}).get("architectures") or [""]
-    if named[0] in HALVES[EMBEDS[media]]:
-        return checkpoint.model(named[0], placement)
+    named = architecture_of(checkpoint)
+    if named in HALVES[EMBEDS[media]]:
+        return checkpoint.model(named, placement)
     return checkpoint.model("AutoModel", placement, unused=unused)
+
+
+def check_pooling(checkpoint: Checkpoint, task: Task, options: HuggingFaceOptions) -> None:
+    """See that a model of two media is asked for no other pooling; no weight is read.
+
+    Raises:
+        InvalidSpec: it is.
+    """
+    if options.own_pooling and (
+        architecture_of(checkpoint) in HALVES[task] or has_one_space(checkpoint.model_class())
+    ):
+        refuse_other_pooling(options)
+
+
+def refuse_other_pooling(options: HuggingFaceOptions) -> None:
+    """See that vectors stay comparable with those of the other medium.
+
+    Raises:
+        InvalidSpec: another pooling is asked for.
+    """
+    if options.own_pooling:
+        problem = (
+            "would leave the vector space shared by this model's texts and images; leave it out"
+        )
+        raise InvalidSpec.at("model.options.pooling", options.pooling, problem)
+
+
+def architecture_of(checkpoint: Checkpoint) -> str:
+    """The name of the class that a checkpoint was saved from; empty where it does not say."""
+    named = (checkpoint.json_file("config.json") or {}).get("architectures") or [""]
+    return str(named[0])
 
 
 def is_half(model: Any, media: Media) -> bool:
@@ -87,11 +118,7 @@ def features_forward(
     Raises:
         InvalidSpec: they do; or, once it is called, it gives several vectors for a row, as FLAVA.
     """
-    if options.own_pooling:
-        problem = (
-            "would leave the vector space shared by this model's texts and images; leave it out"
-        )
-        raise InvalidSpec.at("model.options.pooling", options.pooling, problem)
+    refuse_other_pooling(options)
     half = is_half(model, media)
     features = model if half else getattr(model, f"get_{media}_features")
     output = f"{media}_embeds" if half else "pooler_output"

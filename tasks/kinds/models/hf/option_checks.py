@@ -1,12 +1,24 @@
 """What a model's files must have for its task and options."""
 
-from tasks.kinds.models.hf import answers, chat, embedding, languages, places, speech, windows
+from tasks.kinds.models.hf import (
+    answers,
+    chat,
+    embedding,
+    joint,
+    languages,
+    places,
+    speech,
+    windows,
+)
 from tasks.kinds.models.hf.checkpoint import Checkpoint
+from tasks.kinds.models.hf.context_length import longest_text
 from tasks.kinds.models.hf.options import (
     ANSWERS,
     BY_ENTAILMENT,
     BY_WORDS,
     DEPTH,
+    EMBEDDING,
+    GENERATION,
     SEGMENTATION,
     SPEECH,
     TOKENS_APART,
@@ -27,6 +39,7 @@ def check_options(checkpoint: Checkpoint, task: Task, options: HuggingFaceOption
         languages.check_languages(checkpoint, options)
     if task in SPEECH:
         speech.check_language(checkpoint, options.source_language)
+        speech.check_room(checkpoint, options)
     if task in TOKENS_APART:
         places.check_tokenizer(checkpoint)
         windows.check_stride(checkpoint, task, options)
@@ -48,7 +61,11 @@ def check_options(checkpoint: Checkpoint, task: Task, options: HuggingFaceOption
         from tasks.kinds.models.hf import entailment
 
         entailment.check(checkpoint, options)
+    if task in GENERATION and options.max_new_tokens:
+        longest_text(checkpoint, checkpoint.tokenizer(), task, options)
     if options.chat:
         chat.check_template(checkpoint, options.chat_template_kwargs)
+    if task in EMBEDDING:
+        joint.check_pooling(checkpoint, task, options)
     if task == "feature-extraction":
         embedding.check_files(options, checkpoint)

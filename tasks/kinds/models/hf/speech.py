@@ -70,17 +70,18 @@ def set_limit(model: Any, options: HuggingFaceOptions) -> None:
         config.max_length = model.config.max_target_positions
 
 
-def check_room(model: Any, options: HuggingFaceOptions) -> None:
-    """See that what is to be written fits beside what Whisper begins with.
+def check_room(checkpoint: Checkpoint, options: HuggingFaceOptions) -> None:
+    """See that what is to be written fits beside what Whisper begins with; no weight is read.
 
     Raises:
         InvalidSpec: it does not.
     """
     asked = options.max_new_tokens
-    if asked is None or model.config.model_type != "whisper":
+    if asked is None or (config := checkpoint.config()).model_type != "whisper":
         return
-    begins_with = 4 if getattr(model.generation_config, "is_multilingual", True) else 2
-    most = model.config.max_target_positions - begins_with
+    generation = checkpoint.json_file("generation_config.json") or {}
+    begins_with = 4 if generation.get("is_multilingual", True) else 2
+    most = config.max_target_positions - begins_with
     if asked > most:
         problem = f"is more than the model can write: set at most {most}"
         raise InvalidSpec.at("model.options.max_new_tokens", asked, problem)
@@ -94,7 +95,7 @@ def transcriber(
 
     model = checkpoint.model("AutoModelForSpeechSeq2Seq", placement)
     tokenizer = checkpoint.tokenizer()
-    check_room(model, options)
+    check_room(checkpoint, options)
     set_limit(model, options)
     on_cpu = placement.device == "cpu"
     default_size = SOUNDS_PER_BATCH_ON_CPU if on_cpu else SOUNDS_PER_BATCH_ON_GPU
