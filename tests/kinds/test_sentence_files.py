@@ -174,6 +174,20 @@ def test_vectors_of_another_output_than_the_last_layer_are_refused(sentences: Pa
     np.testing.assert_array_equal(embedded(sentences, pooling="mean"), whole)
 
 
+def test_texts_are_not_embedded_outside_the_chat_template_that_the_library_writes_them_in(
+    sentences: Path,
+) -> None:
+    """Whatever its files say of texts: where it takes conversations, each text becomes one."""
+    whole = embedded(sentences)
+    last = {"method": "forward", "method_output_name": "last_hidden_state"}
+    both = {"text": last, "message": {**last, "format": "flat"}}
+    write(sentences, "sentence_bert_config.json", modality_config=both)
+    model = HuggingFaceModel(task="feature-extraction", name_or_path=str(sentences))
+    with pytest.raises(InvalidSpec, match=r"chat template .* own class, .* or set model\.options"):
+        model.check()
+    np.testing.assert_array_equal(embedded(sentences, pooling="mean"), whole)
+
+
 @pytest.mark.parametrize("modes", [["cls"], ["mean"]])
 def test_a_list_of_one_way_of_pooling_is_that_way(sentences: Path, modes: list[str]) -> None:
     write(sentences, "Pooling/config.json", pooling_mode=modes)

@@ -19,6 +19,8 @@ LAST_LAYER = {"method": "forward", "method_output_name": "last_hidden_state"}
 """What vectors are made of as a rule."""
 OF_ONE_SPACE = "get_text_features"
 """The method that makes them, of a model whose texts and images share a space."""
+MESSAGE = "message"
+"""What these files call a conversation; where a model takes some, each text becomes one."""
 NO_PROMPTS = {"query": "", "document": ""}
 """Names that need not be listed."""
 
@@ -66,21 +68,34 @@ def settings(checkpoint: Checkpoint) -> dict[str, Any]:
     return next(filter(None, map(checkpoint.json_file, SETTINGS)), {})
 
 
+def modalities(checkpoint: Checkpoint) -> dict[str, Any]:
+    """What the library makes vectors of, and how; empty where its files do not say."""
+    return settings(checkpoint).get("modality_config") or {}
+
+
 def output_taken(checkpoint: Checkpoint) -> dict[str, Any]:
     """Which of a model's outputs vectors are made of: of which method, and by which name.
 
     Newer versions of the library write it down.
     """
-    of_texts = (settings(checkpoint).get("modality_config") or {}).get("text") or LAST_LAYER
+    of_texts = modalities(checkpoint).get("text") or LAST_LAYER
     return {name: of_texts.get(name) for name in LAST_LAYER}
 
 
 def refuse_other_output(checkpoint: Checkpoint) -> None:
-    """See that vectors are pooled of the model's last layer, as ours are.
+    """See that vectors are pooled of the model's last layer for a text as it is, as ours are.
 
     Raises:
         InvalidSpec: they are of something else.
     """
+    if MESSAGE in modalities(checkpoint):
+        problem = (
+            f"makes its vectors from texts in its chat template ({MESSAGE!r} in "
+            "sentence_bert_config.json), which is not supported: load it in your own class, with "
+            "kind: python; or set model.options.pooling to mean, cls or lasttoken to embed the "
+            "texts as they are"
+        )
+        raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
     taken = output_taken(checkpoint)
     if taken != LAST_LAYER:
         problem = (
