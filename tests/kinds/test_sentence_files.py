@@ -14,7 +14,8 @@ from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.hf.embedding import text_forward
 from tasks.kinds.models.torch_threads import torch_threads
 from tests.kinds.tiny_encoders import save_encoder
-from tests.kinds.tiny_models import predicted, rows_of, save_bert, texts
+from tests.kinds.tiny_models import predicted, rows_of, save_bert, saved, texts
+from tests.kinds.tiny_writers import save_t5
 
 TOLERANCE = 2e-5
 LINES = ["a b c", "d", "e f g h i"]
@@ -186,6 +187,28 @@ def test_texts_are_not_embedded_outside_the_chat_template_that_the_library_write
     with pytest.raises(InvalidSpec, match=r"chat template .* own class, .* or set model\.options"):
         model.check()
     np.testing.assert_array_equal(embedded(sentences, pooling="mean"), whole)
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_the_reading_half_of_a_model_that_writes_makes_embeddings(
+    tmp_path: Path, writes: bool
+) -> None:
+    """As Sentence-T5 and GTR; transformers says of them that they write, or that they do not."""
+    import torch
+    from transformers import AutoTokenizer, T5EncoderModel
+
+    save_t5(tmp_path)
+    half = saved(T5EncoderModel.from_pretrained(tmp_path), tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    write(tmp_path, "config.json", **{**config, "is_encoder_decoder": writes})
+    HuggingFaceModel(task="feature-extraction", name_or_path=str(tmp_path)).check()
+    lines = texts(24, longest=40)
+    found, tokenizer = embedded(tmp_path, lines), AutoTokenizer.from_pretrained(tmp_path)
+    for line, vector in zip(lines, found, strict=True):
+        with torch.inference_mode():
+            ids = tokenizer(line, return_tensors="pt")["input_ids"]
+            wanted = half(input_ids=ids).last_hidden_state[0].mean(0)
+        np.testing.assert_allclose(vector, wanted, atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("modes", [["cls"], ["mean"]])

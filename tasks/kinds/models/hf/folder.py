@@ -55,6 +55,8 @@ HALVES: dict[str, tuple[str, ...]] = {
     ),
 }
 """One half of a model of two media, with its way into the space that both share."""
+ENCODERS = ("T5EncoderModel", "MT5EncoderModel", "UMT5EncoderModel", "LongT5EncoderModel")
+"""The half that reads, of models that write: what embeddings are made with."""
 TOLD_IN_WORDS = ("OwlViT", "Owlv2", "GroundingDino", "MMGroundingDino", "OmDetTurbo")
 """Beginnings of names of detectors that look for what a text says."""
 NAMED = 4
@@ -146,7 +148,8 @@ def check_architecture(name: str, config: dict[str, Any], task: Task) -> None:
         for head in (CLASSIFIER, FINDER)
         for each in have
     )
-    if encoder_decoder and task in TEXT and task not in SEQ2SEQ and not writes_nothing:
+    only_reads = task in EMBEDDING and any(each in ENCODERS for each in have)
+    if encoder_decoder and task in TEXT and not (task in SEQ2SEQ or writes_nothing or only_reads):
         problem = f"is an encoder-decoder ({', '.join(have)}): set model.task to one of {SEQ2SEQ}"
         raise InvalidSpec.at(FIELD, name, problem)
     if task in SEQ2SEQ and not encoder_decoder:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.hf.checkpoint import Checkpoint
-from tasks.kinds.models.hf.folder import HALVES
+from tasks.kinds.models.hf.folder import ENCODERS, HALVES
 from tasks.kinds.models.hf.options import EMBEDDING, HuggingFaceOptions, Task
 from tasks.kinds.models.hf.padding import reads_padding
 from tasks.kinds.models.hf.text import TextInputs
@@ -53,13 +53,13 @@ def loaded(checkpoint: Checkpoint, media: Media, placement: Placement, unused: s
     """The model that makes embeddings.
 
     Args:
-        checkpoint: of a half, `AutoModel` would leave out the projection.
+        checkpoint: of a half, `AutoModel` would leave out the projection, or want the other half.
         media: what it embeds.
         placement: where it runs.
         unused: as for any model without a head.
     """
     named = architecture_of(checkpoint)
-    if named in HALVES[EMBEDS[media]]:
+    if named in HALVES[EMBEDS[media]] or named in ENCODERS:
         return checkpoint.model(named, placement)
     return checkpoint.model("AutoModel", placement, unused=unused)
 
