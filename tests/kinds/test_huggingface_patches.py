@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tasks.errors import InvalidSpec
 from tasks.kinds.models.torch_threads import torch_threads
 from tests.kinds.tiny_models import PROCESSORS, noise, png, predicted, rows_of, saved
 
@@ -104,3 +105,17 @@ def test_auto_takes_the_mean_where_no_vector_is_the_whole_images(
     hidden = out.last_hidden_state
     made = {"own": out.get("pooler_output"), "class token": hidden[:, 0], "mean": hidden.mean(1)}
     np.testing.assert_allclose(found, made[wanted], atol=TOLERANCE)
+
+
+def test_no_other_vector_is_taken_for_that_of_a_class_token(tmp_path: Path) -> None:
+    from transformers import CvtConfig, CvtModel, ResNetConfig, ResNetModel, SwinConfig, SwinModel
+
+    resnet = ResNetConfig(embedding_size=16, hidden_sizes=[16, 32], depths=[1, 1])
+    cvt = CvtConfig(embed_dim=[16, 32, 32], num_heads=[1, 1, 1], depth=[1, 2, 3])
+    swin = SwinConfig(**SWIN, patch_size=2)
+    for model in (ResNetModel(resnet), CvtModel(cvt), SwinModel(swin)):
+        folder = tmp_path / type(model).__name__
+        problem = rf"options\.pooling: 'cls' needs a class token, which {folder.name} does not give"
+        with pytest.raises(InvalidSpec, match=problem):
+            embedded(folder, model, pooling="cls")
+        assert len(embedded(folder, model, pooling="mean")) == len(PICTURES)

@@ -97,7 +97,13 @@ def text_forward(model: Any, pooling: str, left_out: int = 0) -> Forward:
 
 
 def image_forward(model: Any, pooling: str) -> Forward:
-    """Images to vectors."""
+    """Images to vectors.
+
+    Raises:
+        InvalidSpec: the vector of a token is wanted that the model has not.
+    """
+    if pooling == "cls" and not has_class_token(model):
+        raise no_class_token(model)
     look = seeing_all(model)
     of_patches = pooling == "mean" or (pooling == "auto" and not has_class_token(model))
 
@@ -105,6 +111,8 @@ def image_forward(model: Any, pooling: str) -> Forward:
         found = look(**arguments)
         hidden = found.last_hidden_state
         if hidden.ndim == 4:  # a convolutional network's: one vector for each place
+            if pooling == "cls":  # as CvT, whose token is not among them
+                raise no_class_token(model)
             own = getattr(found, "pooler_output", None) if pooling == "auto" else None
             return hidden.float().flatten(2).mean(2) if own is None else own.flatten(1)
         if pooling == "auto" and has_own_embedding(model, found):
@@ -112,6 +120,15 @@ def image_forward(model: Any, pooling: str) -> Forward:
         return hidden.float().mean(1) if of_patches else hidden[:, 0]
 
     return forward
+
+
+def no_class_token(model: Any) -> InvalidSpec:
+    """What to say of a model that has no token for the whole image beside those of its parts."""
+    problem = (
+        f"needs a class token, which {type(model).__name__} does not give: set auto (the model's "
+        "own image embedding, otherwise the mean) or mean"
+    )
+    return InvalidSpec.at("model.options.pooling", "cls", problem)
 
 
 def has_own_embedding(model: Any, found: Any) -> bool:
