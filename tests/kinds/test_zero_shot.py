@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import HuggingFaceModel
-from tests.kinds.tiny_clip import TEXT, save_aimv2, save_clip, save_siglip
+from tests.kinds.tiny_clip import TEXT, save_aimv2, save_align, save_clip, save_siglip
 from tests.kinds.tiny_models import PROCESSORS, images, png, predicted, rows_of, save_bert, save_vit
 
 TASK = "zero-shot-image-classification"
@@ -20,7 +20,7 @@ GREY_LEVELS = 0.02
 
 
 @pytest.mark.parametrize("template", [None, "q {} p"])
-@pytest.mark.parametrize("save", [save_clip, save_siglip])
+@pytest.mark.parametrize("save", [save_clip, save_siglip, save_align])
 def test_the_scores_are_those_of_the_pipeline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save: Any, template: str | None
 ) -> None:

@@ -1,4 +1,4 @@
-"""CLIP and SigLIP of a few thousand random weights, saved as people save theirs."""
+"""CLIP, SigLIP and their like of a few thousand random weights, saved as people save theirs."""
 
 from pathlib import Path
 from typing import Any
@@ -69,3 +69,25 @@ def save_aimv2(folder: Path) -> Any:
     reads.model_max_length = TEXT["max_position_embeddings"]
     reads.save_pretrained(folder)
     return saved(Aimv2Model(config), folder)
+
+
+def save_align(folder: Path) -> Any:
+    """One that divides nearness by a temperature, and looks with convolutions."""
+    import torch
+    from transformers import AlignConfig, AlignModel, ViTImageProcessor
+
+    torch.manual_seed(0)
+    layers = {
+        "kernel_sizes": [3, 3],
+        "width_coefficient": 1.0,
+        "in_channels": [32, 16],
+        "out_channels": [16, 16],
+        "strides": [1, 2],
+        "num_block_repeats": [1, 1],
+        "expand_ratios": [1, 2],
+    }
+    vision = {**layers, "image_size": 16, "hidden_dim": 16, "depthwise_padding": []}
+    config = AlignConfig(text_config={**TEXT, **SPECIAL}, vision_config=vision, projection_dim=16)
+    tokenizer(with_pairs=True).save_pretrained(folder)
+    ViTImageProcessor(**PROCESSORS["stretched"]).save_pretrained(folder)
+    return saved(AlignModel(config), folder)

@@ -111,9 +111,27 @@ class Words:
             differs = (own - self.logits(image)[:, index]).abs().max()
             most = own.abs().max().clamp(min=1)
         if differs > ALIKE * most:
-            problem = f"is of type {type(model).__name__}, which compares images with texts "
-            problem += "differently from CLIP and SigLIP: use one of these, or your own class"
-            raise InvalidSpec.at("model.name_or_path", name, problem)
+            raise compares_otherwise(model, name)
+
+
+def compares_otherwise(model: Any, name: str) -> InvalidSpec:
+    """What to say of a checkpoint's model whose scores we cannot give."""
+    problem = f"is of type {type(model).__name__}, which compares images with texts "
+    problem += "differently from CLIP and SigLIP: use one of these, or your own class"
+    return InvalidSpec.at("model.name_or_path", name, problem)
+
+
+def scale_of(model: Any, name: str) -> Any:
+    """What a checkpoint's model multiplies nearness by: its logarithm is trained, or 1 over it.
+
+    Raises:
+        InvalidSpec: neither is.
+    """
+    if hasattr(model, "logit_scale"):
+        return model.logit_scale.float().exp()
+    if hasattr(model, "temperature"):  # ALIGN's
+        return 1 / model.temperature.float()
+    raise compares_otherwise(model, name)
 
 
 def words_of(
@@ -132,7 +150,7 @@ def words_of(
         order = np.argsort(np.concatenate([index for index, _ in batches]))
         vectors = torch.nn.functional.normalize(vectors, dim=-1)[order]
         no_bias = torch.zeros(1, device=vectors.device)
-        scale = model.logit_scale.float().exp()
+        scale = scale_of(model, checkpoint.name)
         bias = getattr(model, "logit_bias", no_bias).float()
         one_by_one = model.config.model_type.startswith("siglip")
         return Words(vectors, scale, bias, one_by_one), batches[0]
