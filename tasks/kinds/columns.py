@@ -97,7 +97,10 @@ def column_to_numpy(column: pa.ChunkedArray) -> np.ndarray:
         return stack([tensor_from(value) for value in column.to_pylist()])
     if isinstance(kind, pa.FixedShapeTensorType):
         return arrays_of_one_shape(column)
-    if pa.types.is_fixed_size_list(kind) and not column.null_count:
+    if lacks_some(column):
+        # Arrow's own way makes fractions of whole numbers, and of images arrays of arrays.
+        return beside_missing(column, column_to_numpy(column.drop_null()))
+    if pa.types.is_fixed_size_list(kind):
         flat = in_one(column).flatten()
         inner = column_to_numpy(pa.chunked_array([flat]))
         return inner.reshape(len(column), kind.list_size, *inner.shape[1:])
@@ -117,9 +120,17 @@ def arrays_of_one_shape(column: pa.ChunkedArray) -> np.ndarray:
     order = kind.permutation or range(len(kind.shape))
     stored = column_to_numpy(present).reshape(-1, *kind.shape)
     arrays = stored.transpose(0, *(1 + axis for axis in order))
-    if not column.null_count:
-        return arrays
-    left = iter(arrays)
+    return beside_missing(column, arrays) if column.null_count else arrays
+
+
+def beside_missing(column: pa.ChunkedArray, present: np.ndarray) -> np.ndarray:
+    """A column's values as objects, with None for missing ones.
+
+    Args:
+        column: tells which are missing.
+        present: the others.
+    """
+    left = iter(present)
     return stack([next(left) if there else None for there in column.is_valid().to_pylist()])
 
 
@@ -187,7 +198,7 @@ def to_pandas(rows: pa.Table) -> pd.DataFrame:
         ValueError: an image cannot be decoded.
     """
     rows = decoded(rows).replace_schema_metadata(None)
-    deep = [each.name for each in rows.schema if is_deep(each.type)]
+    deep = [each.name for each in rows.schema if is_deep(each.type) or lacks_some(rows[each.name])]
     frame: pd.DataFrame = rows.drop_columns(deep).to_pandas(use_threads=len(rows) > FEW_ROWS)
     for each in rows.schema:
         if is_any_list(each.type) and each.name not in deep:
@@ -199,13 +210,17 @@ def to_pandas(rows: pa.Table) -> pd.DataFrame:
     return frame
 
 
+def lacks_some(column: pa.ChunkedArray) -> bool:
+    """Whether a column has lists of one size, and rows without."""
+    return pa.types.is_fixed_size_list(column.type) and column.null_count > 0
+
+
 def tensors_of(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Arrays of one shape as arrays of differing shapes are held; a missing one stays so."""
     if is_tensor(column.type):
         return column
-    arrays = iter(column_to_numpy(column.drop_null()))
-    held = [next(arrays) if there else None for there in column.is_valid().to_pylist()]
-    return pa.chunked_array([tensor_array(held)])
+    arrays = beside_missing(column, column_to_numpy(column.drop_null()))
+    return pa.chunked_array([tensor_array([*arrays])])
 
 
 def with_one_kind_of_tensors(tables: list[pa.Table]) -> list[pa.Table]:

@@ -96,3 +96,26 @@ def test_columns_that_come_back_untouched_lose_nothing_of_their_type(
         wanted = ROWS[name].take(pa.array(order, pa.int64()))
         assert returned[name].type == wanted.type
         assert str(returned[name].to_pylist()) == str(wanted.to_pylist())  # NaN is no NaN's equal
+
+
+@pytest.mark.parametrize("batch_format", ["numpy", "pandas"])
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pa.list_(pa.int64(), 2), [2**60 + 1, 7]),
+        (pa.list_(pa.bool_(), 2), [True, False]),
+        (pa.list_(pa.list_(pa.float32(), 2), 1), [[0.5, 1.0]]),
+    ],
+    ids=str,
+)
+def test_a_row_without_an_array_changes_none_of_those_beside_it(
+    kind: pa.DataType, value: list[Any], batch_format: BatchFormat
+) -> None:
+    """Arrow makes fractions of whole numbers, and arrays of arrays of an image, in that batch."""
+    whole, lacking = (
+        [*TO_USER[batch_format](pa.table({"array": pa.array(values, kind)}))["array"]]
+        for values in ([value, value], [None, value])
+    )
+    assert lacking[0] is None
+    assert (lacking[1].dtype, lacking[1].shape) == (whole[1].dtype, whole[1].shape)
+    assert lacking[1].tolist() == value
