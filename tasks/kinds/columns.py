@@ -175,6 +175,8 @@ def array_of(values: list[Any], number: np.dtype | None) -> np.ndarray:
         found = np.empty(len(values), dtype=object)
         for at, value in enumerate(values):
             found[at] = array_of(value, number) if isinstance(value, list) else value
+    if found.dtype.kind == "S":  # which NumPy has without the zeros at their end
+        found = np.asarray(values, object)
     is_other = number is not None and found.dtype.kind in "iuf" and found.dtype != number
     return np.asarray(values, number) if is_other else found
 
@@ -229,9 +231,16 @@ def with_one_kind_of_tensors(tables: list[pa.Table]) -> list[pa.Table]:
     for each in chain.from_iterable(table.schema for table in tables):
         kinds.setdefault(each.name, set()).add(each.type)
     for name, found in kinds.items():
-        if len(found) > 1 and all(map(is_deep, found)):
+        if len(found) > 1 and all(is_deep(each) and not has_words(each) for each in found):
             tables = [with_tensors(each, name) for each in tables]
     return tables
+
+
+def has_words(kind: pa.DataType) -> bool:
+    """Whether arrays of one shape hold texts and the like, which are Python's objects to NumPy."""
+    while is_any_list(kind) or isinstance(kind, pa.FixedShapeTensorType):
+        kind = kind.value_type
+    return not (is_tensor(kind) or pa.types.is_primitive(kind))
 
 
 def with_tensors(rows: pa.Table, name: str) -> pa.Table:

@@ -6,15 +6,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tasks.errors import UserCodeBroke
+
 TENSOR = pa.struct([("data", pa.binary()), ("shape", pa.list_(pa.int32())), ("dtype", pa.string())])
 TENSOR_FIELDS = tuple(each.name for each in TENSOR)
 
 
 def is_tensor(kind: pa.DataType) -> bool:
-    """Whether a column holds arrays of differing shapes, as `tensor_array` makes them."""
-    if not pa.types.is_struct(kind):
+    """Whether a column holds arrays of differing shapes, as `tensor_array` makes them.
+
+    Not where somebody's own objects have these names, and texts or numbers in them.
+    """
+    if not pa.types.is_struct(kind) or tuple(each.name for each in kind) != TENSOR_FIELDS:
         return False
-    return tuple(kind.field(i).name for i in range(kind.num_fields)) == TENSOR_FIELDS
+    data, shape, dtype = (each.type for each in kind)
+    is_data = pa.types.is_binary(data) or pa.types.is_large_binary(data)
+    is_shape = pa.types.is_list(shape) or pa.types.is_large_list(shape)
+    return is_data and is_shape and (pa.types.is_string(dtype) or pa.types.is_large_string(dtype))
 
 
 def tensor_from(value: Mapping[str, Any] | None) -> np.ndarray | None:
@@ -25,7 +33,14 @@ def tensor_from(value: Mapping[str, Any] | None) -> np.ndarray | None:
 
 
 def tensor_array(arrays: Sequence[np.ndarray | None]) -> pa.Array:
-    """Arrays of differing shapes as a column of (bytes, shape, dtype)."""
+    """Arrays of differing shapes as a column of (bytes, shape, dtype).
+
+    Raises:
+        UserCodeBroke: one holds Python's objects, of which these would be the places in memory.
+    """
+    if any(each is not None and each.dtype.hasobject for each in arrays):
+        problem = "return lists of them, or arrays of numbers that lack none"
+        raise UserCodeBroke(f"it returned arrays of several shapes that hold objects: {problem}")
     values = [
         None if each is None else (each.tobytes(), list(each.shape), each.dtype.str)
         for each in arrays

@@ -12,7 +12,16 @@ import pyarrow.compute as pc
 
 from tasks.errors import UserCodeBroke
 from tasks.kinds.columns import stack
-from tasks.kinds.tensors import tensor_array
+from tasks.kinds.user_arrays import (
+    array_from_numpy,
+    array_of_arrays,
+    array_of_row,
+    as_numpy,
+    is_masked,
+    nothing_as_lists,
+    of_one_type,
+    taken_apart,
+)
 from tasks.protocol.batch import ROW
 
 NO_COLUMN = (str, bytes, bytearray, Mapping, set, frozenset)
@@ -109,7 +118,15 @@ def array_from(values: Any) -> pa.Array:
     values = [None if is_pandas_none(each) else as_numpy(each) for each in values]
     present = next((value for value in values if value is not None), None)
     if isinstance(present, np.ndarray):
-        return array_from_numpy(stack(values))
+        arrays = [*map(array_of_row, values)]
+        if any(map(is_masked, arrays)):
+            return array_of_arrays(arrays)  # joined, they would have what is masked
+        return array_from_numpy(stack(of_one_type(arrays)))
+    if isinstance(present, np.datetime64):  # beside one that is missing Arrow takes no days
+        none = np.datetime64("NaT")
+        return array_from_numpy(np.array([none if each is None else each for each in values]))
+    if isinstance(present, (Mapping, list, tuple)):
+        values = [*map(nothing_as_lists, values)]
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -140,101 +157,16 @@ def is_pandas_none(value: object) -> bool:
 def needs_own_way(column: pd.Series) -> bool:
     """Whether Arrow makes nothing of a series, or what no reader of files knows.
 
-    Its first value is a tensor or has several dimensions; or they are pandas' intervals or periods.
+    Its first value is a tensor or has several dimensions; or they are arrays of which one is of
+    another type, empty or masked; or pandas' intervals or periods.
     """
     kind: Any = column.dtype
     kind = kind.categories.dtype if isinstance(kind, pd.CategoricalDtype) else kind
     if not pd.api.types.is_object_dtype(kind):
         return isinstance(kind, (pd.IntervalDtype, pd.PeriodDtype))
     first = next((value for value in column if not (value is None or is_missing(value))), None)
-    return hasattr(first, "detach") or (isinstance(first, np.ndarray) and first.ndim > 1)
-
-
-def as_numpy(value: Any) -> Any:
-    """The numbers of a tensor of torch's, JAX's or TensorFlow's; anything else as it is.
-
-    None of these is imported for it.
-    """
-    if hasattr(value, "detach"):
-        value = value.detach().cpu()
-        value = (value.float() if str(value.dtype) == "torch.bfloat16" else value).numpy()
-    elif isinstance(value, np.matrix) or lies_on_device(value):
-        value = np.asarray(value)
-    if not isinstance(value, np.ndarray):
-        return value
-    return in_arrows_types(value)[()] if value.ndim == 0 else in_arrows_types(value)
-
-
-def lies_on_device(value: object) -> bool:
-    """Whether a value is one of JAX's or TensorFlow's arrays, which say where they lie."""
-    is_numpys = isinstance(value, (np.ndarray, np.generic))
-    return not is_numpys and hasattr(value, "__array__") and hasattr(value, "device")
-
-
-def taken_apart(value: Any) -> Any:
-    """A value with nothing in it that Arrow does not take there: arrays are lists of rows."""
-    if isinstance(value, Mapping):
-        return {name: taken_apart(each) for name, each in value.items()}
-    value = as_numpy(value)
-    is_deep = isinstance(value, np.ndarray) and value.ndim > 1
-    return [*map(taken_apart, value)] if is_deep or isinstance(value, (list, tuple)) else value
-
-
-def holds_arrays(value: np.ndarray) -> bool:
-    """Whether a row's values are arrays themselves."""
-    if value.dtype != object:
-        return False
-    return isinstance(next((each for each in value if each is not None), None), np.ndarray)
-
-
-def as_lists(value: Any, *, also_empty: bool = False) -> Any:
-    """Arrays of arrays as lists, at any depth; arrays that are numbers' or texts' stay.
-
-    Args:
-        value: of a row.
-        also_empty: whether arrays without values are lists too, whatever type and depth they have.
-    """
-    value = as_numpy(value)
-    if not isinstance(value, np.ndarray):
-        return value
-    if value.ndim == 1 and value.dtype != object and (value.size or not also_empty):
-        return value
-    return [as_lists(each, also_empty=also_empty) for each in value]
-
-
-def array_of_arrays(items: list[np.ndarray | None]) -> pa.Array:
-    """Arrays of arrays as a column of lists of lists."""
-    try:
-        return pa.array([as_lists(item) for item in items])
-    except pa.ArrowException:
-        return pa.array([as_lists(item, also_empty=True) for item in items])
-
-
-def array_from_numpy(values: np.ndarray) -> pa.Array:
-    """An array as a column: 2-D and more become lists of fixed size."""
-    if values.ndim == 0:
-        raise ValueError("it is a single value instead of one for each row")
-    if values.dtype == object and values.ndim > 1:
-        return pa.array(values.tolist())
-    if values.dtype == object:
-        items = [as_numpy(each) for each in values]
-        present = [item for item in items if item is not None]
-        if present and all(isinstance(item, np.ndarray) for item in present):
-            flat = all(item.ndim == 1 for item in present)
-            # A tensor's bytes would be where Python's objects lie, and not what they are.
-            has_objects = not flat and any(item.dtype == object for item in present)
-            if has_objects or any(map(holds_arrays, present)):
-                return array_of_arrays(items)
-            return pa.array(items) if flat else tensor_array(items)
-        return pa.array(items)
-    if values.ndim == 1:
-        return pa.array(values)
-    inner = array_from_numpy(values.reshape(-1, *values.shape[2:]))
-    return pa.FixedSizeListArray.from_arrays(inner, values.shape[1])
-
-
-def in_arrows_types(values: np.ndarray) -> np.ndarray:
-    """Numbers in this machine's order of bytes, and bfloat16, which NumPy has not, as float32."""
-    if values.dtype.name == "bfloat16":
-        return values.astype(np.float32)
-    return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
+    if not isinstance(first, np.ndarray):
+        return hasattr(first, "detach")
+    arrays = [each for each in column if isinstance(each, np.ndarray)]
+    are_alike = all(each.dtype == first.dtype and each.size for each in arrays)
+    return first.ndim > 1 or not are_alike or any(map(is_masked, arrays))

@@ -17,10 +17,11 @@ import pytest
 from PIL import Image
 
 from tasks.errors import InvalidSpec, UserCodeBroke
-from tasks.kinds import user_code, user_modules
+from tasks.kinds import columns, user_code, user_modules
 from tasks.kinds.condition_tree import tree_of
 from tasks.kinds.models import PythonModel
 from tasks.kinds.models.model import Placement
+from tasks.kinds.tensors import tensor_array
 from tasks.protocol.batch import ROW, RowBatch
 from tasks.ray_job.adaptive_batching import Pace
 from tasks.ray_job.blame import call_with_blame
@@ -464,6 +465,143 @@ def test_lists_of_lists_come_back_as_what_is_in_them(values: list[Any], kind: pa
     rows = pa.table({"x": pa.array(values, kind)})
     made = made_by(lambda batch: {"made": batch["x"][::-1]}, rows)["made"]
     assert (made.type, made.to_pylist()) == (kind, values[::-1])
+
+
+@pytest.mark.parametrize("word", ["word", b"word"])
+def test_words_in_arrays_of_which_each_call_has_another_shape_are_words(word: str | bytes) -> None:
+    """They were places in memory: the bytes of NumPy's objects, which Arrow makes of words."""
+
+    def predict(batch: dict[str, Any]) -> dict[str, Any]:
+        count = len(batch["x"])
+        return {"made": np.full((count, count, 2), word)}
+
+    stage = StageAdapter("infer", (partial(made_by, predict),), Pace.fixed(2), cuts_itself=False)
+    rows = pa.table({ROW: pa.array(range(3), pa.int64()), "x": np.arange(3.0)})
+    (done,) = stage(RowBatch(rows=rows, sources={0: "/in/a.csv"}))
+    pair = [word, word]
+    assert done.rows["made"].to_pylist() == [[pair, pair], [pair, pair], [pair]]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", b"", b"a\0\0b"],
+        ["a\0b", "", "\0c"],
+        [[b"a\0b", b"c"], [b"", b"\0d"], [b"e", b"f"]],
+        [["a\0b", "c"], ["", "\0d"], ["e", "f"]],
+    ],
+    ids=["bytes", "texts", "pairs of bytes", "pairs of texts"],
+)
+def test_words_with_zeros_in_them_come_back_whole(words: list[Any]) -> None:
+    """Arrow takes an array's words as C does: of a PNG file there were eight bytes left."""
+    rows = pa.table({"x": [1, 2, 3]})
+    assert made_by(lambda _: {"made": np.array(words)}, rows)["made"].to_pylist() == words
+
+
+def test_bytes_in_lists_have_the_zeros_at_their_end() -> None:
+    values = [[b"a\0", b"\0\0"], [b"", b"b"], None]
+    seen = list[Any]()
+
+    def predict(batch: dict[str, Any]) -> dict[str, Any]:
+        seen.extend(batch["x"])
+        return batch
+
+    assert made_by(predict, pa.table({"x": values}))["x"].to_pylist() == values
+    assert [each if each is None else each.tolist() for each in seen] == values
+
+
+NOTHING, CATS = np.array([]), np.array(["cat", "cat"])
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [CATS, NOTHING],
+        [NOTHING, CATS],
+        [CATS, []],
+        [NOTHING, NOTHING],
+        [NOTHING, np.array([7, 8])],
+        [np.array([True, False]), NOTHING],
+        [np.array([1.5]), np.array([1, 2], np.float32)],
+        [np.empty((0, 4), np.float32), np.ones((2, 4), np.float32)],
+        [np.empty((0, 4), np.float32), np.empty((0, 4), np.float32)],
+        [np.array([b"a\0b"]), NOTHING],
+        [np.datetime64("2026-01-31"), None],
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("rows_at_a_time", [1, 2])
+def test_a_picture_in_which_nothing_is_found_has_no_labels(
+    labels: list[Any], rows_at_a_time: int
+) -> None:
+    """NumPy has nothing as fractions, beside which Arrow takes no words; nor lists of no size."""
+
+    def predict(batch: dict[str, Any]) -> dict[str, Any]:
+        return {"made": [labels[at] for at in batch["x"]]}
+
+    pace = Pace.fixed(rows_at_a_time)
+    stage = StageAdapter("infer", (partial(made_by, predict),), pace, cuts_itself=False)
+    rows = pa.table({ROW: pa.array(range(2), pa.int64()), "x": range(2)})
+    (done,) = stage(RowBatch(rows=rows, sources={0: "/in/a.csv"}))
+    assert done.rejected == ()
+    made = columns.column_to_numpy(done.rows["made"])
+    assert [as_plain(each) for each in made] == [as_plain(each) for each in labels]
+
+
+@pytest.mark.parametrize("labels", [[CATS, NOTHING], [NOTHING, CATS], [None, NOTHING, CATS]])
+def test_a_frames_pictures_may_have_no_labels(labels: list[Any]) -> None:
+    rows = pa.table({"x": range(len(labels))})
+    found = made_by(lambda _: pd.DataFrame({"made": pd.Series(labels)}), rows)["made"]
+    assert found.to_pylist() == [None if each is None else each.tolist() for each in labels]
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ([{"labels": CATS}, {"labels": NOTHING}], [{"labels": ["cat", "cat"]}, {"labels": []}]),
+        ([{"at": NOTHING}, {"at": np.array([1.5], np.float32)}], [{"at": []}, {"at": [1.5]}]),
+        ([[CATS, NOTHING], []], [[["cat", "cat"], []], []]),
+    ],
+)
+@pytest.mark.parametrize("rows_at_a_time", [1, 2])
+def test_nor_need_what_is_found_within_a_row(
+    values: list[Any], found: list[Any], rows_at_a_time: int
+) -> None:
+    def predict(batch: dict[str, Any]) -> dict[str, Any]:
+        return {"made": [values[at] for at in batch["x"]]}
+
+    pace = Pace.fixed(rows_at_a_time)
+    stage = StageAdapter("infer", (partial(made_by, predict),), pace, cuts_itself=False)
+    rows = pa.table({ROW: pa.array(range(2), pa.int64()), "x": range(2)})
+    (done,) = stage(RowBatch(rows=rows, sources={0: "/in/a.csv"}))
+    assert done.rows["made"].to_pylist() == found
+
+
+def as_plain(value: Any) -> Any:
+    if isinstance(value, np.datetime64):
+        return None if np.isnat(value) else value.astype(object)
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def test_masked_values_are_missing_in_arrays_of_rows_too() -> None:
+    """NumPy's way to join arrays has what was masked again."""
+    rows = [np.ma.masked_equal([[1, 2]], 2), np.ma.masked_equal([[2, 3]], 2)]
+    for made in (rows, [*rows, None], [*rows, np.array([[4, 5], [6, 7]])]):
+        found = made_by(lambda _, made=made: {"made": made}, pa.table({"x": range(len(made))}))
+        expected = [None if each is None else each.tolist() for each in made]
+        assert found["made"].to_pylist() == expected
+    assert found["made"].to_pylist()[:2] == [[[1, None]], [[None, 3]]]
+
+
+def test_objects_of_ones_own_are_not_taken_for_tensors_by_their_names() -> None:
+    rows = pa.table({"x": [{"data": [1.0, 2.0], "shape": [2], "dtype": "f4"}]})
+    made = made_by(lambda batch: {"made": list(batch["x"])}, rows)["made"]
+    assert made.to_pylist() == rows["x"].to_pylist()
+
+
+def test_objects_are_no_tensors() -> None:
+    with pytest.raises(UserCodeBroke, match="arrays of several shapes that hold objects"):
+        tensor_array([np.array([["a"]], object), None])
 
 
 def test_arrays_of_empty_arrays_keep_their_type() -> None:

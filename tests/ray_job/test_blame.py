@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from tasks.errors import UserCodeBroke
 from tasks.kinds.columns import column_to_numpy, stack
-from tasks.kinds.user_values import array_from_numpy
+from tasks.kinds.user_arrays import array_from_numpy
 from tasks.protocol.batch import ROW
 from tasks.ray_job.blame import (
     Function,

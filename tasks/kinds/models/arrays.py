@@ -14,7 +14,7 @@ from tasks.kinds.models.input_types import refuse_other_than_numbers
 from tasks.kinds.models.odd_numbers import refuse_no_truth, refuse_overflow
 from tasks.kinds.models.output_names import refuse_taken
 from tasks.kinds.tensors import is_tensor
-from tasks.kinds.user_values import array_from_numpy
+from tasks.kinds.user_arrays import array_from_numpy
 from tasks.protocol.batch import RESERVED, ROW
 
 ROWS_IN_CACHE = 1 << 14

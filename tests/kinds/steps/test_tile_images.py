@@ -14,7 +14,7 @@ from tasks.kinds.images import Pixels
 from tasks.kinds.sources.images import SCHEMA
 from tasks.kinds.steps import TileImagesStep
 from tasks.kinds.steps.tile_images import Edges, positions
-from tasks.kinds.user_values import array_from_numpy
+from tasks.kinds.user_arrays import array_from_numpy
 from tasks.protocol.batch import ROW
 from tasks.ray_job.blame import call_with_blame, keeping_rows
 from tests.kinds.tiny_models import noise, png

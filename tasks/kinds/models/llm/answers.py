@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tasks.errors import StageFailed
 from tasks.kinds.models.arrays import NO_NUMBERS, Columns
-from tasks.kinds.user_values import array_from_numpy
+from tasks.kinds.user_arrays import array_from_numpy
 
 GENERATED = ("generated_text", "finish_reason", "prompt_tokens", "completion_tokens")
 SERVED = ("served_model", "system_fingerprint")
