@@ -225,6 +225,26 @@ def tensors_of(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([tensor_array([*arrays])])
 
 
+def held_as(column: pa.ChunkedArray, wants: pa.DataType) -> pa.ChunkedArray:
+    """A column's arrays as another type holds them; anything else as it is.
+
+    What user code returns for some rows is of one shape, and for others of several.
+
+    Args:
+        column: to be cast.
+        wants: the type.
+
+    Raises:
+        pyarrow.ArrowInvalid: an array has not as many dimensions as the type.
+    """
+    if is_tensor(wants) and is_deep(column.type) and not has_words(column.type):
+        return tensors_of(column)
+    if is_list(wants) and is_tensor(column.type):
+        arrays = [None if each is None else each.tolist() for each in column_to_numpy(column)]
+        return pa.chunked_array([pa.array(arrays, wants)])
+    return column
+
+
 def with_one_kind_of_tensors(tables: list[pa.Table]) -> list[pa.Table]:
     """Tables in which a column's arrays have one type, though a call that saw one shape gave it."""
     kinds: dict[str, set[pa.DataType]] = {}

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from tasks.errors import SchemaMismatch
 from tasks.kinds import lossless
 from tasks.kinds.column_types import is_any_list, is_text
+from tasks.kinds.columns import held_as
 from tasks.kinds.sources.source import schema_of
 from tasks.kinds.steps import AnyStep, RenameStep
 from tasks.ray_job.job import Job
@@ -49,7 +50,7 @@ def cast(job: Job, rows: pa.Table, schema: pa.Schema) -> pa.Table:
     refuse_guesses(job, rows, schema)
     refuse_untyped(rows, schema)
     try:
-        columns = [lossless.cast(rows[each.name], each.type) for each in schema]
+        columns = [lossless.cast(held_as(rows[each.name], each.type), each.type) for each in schema]
         return pa.table(columns, schema.names).cast(schema)
     except (ValueError, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise SchemaMismatch(

@@ -3,7 +3,9 @@
 import pyarrow as pa
 
 from tasks.kinds import lossless
-from tasks.kinds.column_types import NO_VALUE, has_null, is_any_list
+from tasks.kinds.column_types import NO_VALUE, has_null, is_any_list, is_deep
+from tasks.kinds.columns import has_words, held_as
+from tasks.kinds.tensors import is_tensor
 from tasks.ray_job.untyped import is_untyped
 
 
@@ -26,6 +28,8 @@ def wider(field: pa.Field, values: pa.ChunkedArray) -> pa.Field:
     """A column as one that takes these values too; as it is where nothing does."""
     if fits(values, field.type):
         return field
+    if is_tensor(values.type) and is_deep(field.type) and not has_words(field.type):
+        return field.with_type(values.type)
     both = [pa.schema([(field.name, kind)]) for kind in (field.type, values.type)]
     try:
         kind = pa.unify_schemas(both, promote_options="permissive").field(0).type
@@ -40,7 +44,7 @@ def wider(field: pa.Field, values: pa.ChunkedArray) -> pa.Field:
 def fits(values: pa.ChunkedArray, kind: pa.DataType) -> bool:
     """Whether values become a type without loss."""
     try:
-        lossless.cast(values, kind)
+        lossless.cast(held_as(values, kind), kind)
     except (ValueError, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         return False
     return True

@@ -9,12 +9,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from tasks.errors import InvalidSpec, SchemaMismatch
 from tasks.kinds.column_types import NO_VALUE
+from tasks.kinds.tensors import TENSOR, tensor_array
 from tasks.protocol.batch import ROW, RowBatch
 from tasks.protocol.records import Record, load_records
 from tasks.ray_job import output_schema
@@ -268,6 +270,39 @@ def test_a_type_is_widened_for_rows_that_do_not_fit(
     assert [each.schema for each in tables] == [pa.schema([("y", kind)])] * len(values)
     wanted = pa.chunked_array([pa.array([value]).cast(kind) for value in values])
     assert pa.concat_tables(tables)["y"].to_pylist() == wanted.to_pylist()
+
+
+BOX, BOXES = (
+    pa.array([[[0.5, 1.0]] * size], pa.list_(pa.list_(pa.float32(), 2), size)) for size in (1, 2)
+)
+SEVERAL = tensor_array([np.ones((2, 2), np.float32), np.ones((0, 2), np.float32)])
+"""Of several shapes, as boxes in pictures."""
+
+
+@pytest.mark.parametrize(
+    ("arrays", "kind"),
+    [
+        ([BOX, SEVERAL, BOX], TENSOR),
+        ([SEVERAL, BOX, BOXES], TENSOR),
+        ([BOX, BOXES, SEVERAL], pa.list_(pa.list_(pa.float32(), 2))),
+    ],
+    ids=["of one shape first", "of several first", "of two before"],
+)
+def test_a_batch_whose_arrays_are_of_one_shape_goes_with_others(
+    job: Job, arrays: list[pa.Array], kind: pa.DataType
+) -> None:
+    """By chance there is one box in each of its pictures."""
+    ids = iter(range(10))
+    batches = [
+        RowBatch(pa.table({ROW: pa.array([next(ids) for _ in each], pa.int64()), "y": each}))
+        for each in arrays
+    ]
+    for each in batches:
+        write_batches(job, [each])
+    assert pinned_type(job) == kind
+    KNOWN.clear()
+    again = [write_batches(job, [each]) for each in batches]
+    assert counted(job, again) == list(range(sum(map(len, arrays))))
 
 
 @pytest.mark.parametrize(
