@@ -6,6 +6,7 @@ from collections.abc import Container
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from PIL import Image
 
@@ -107,6 +108,8 @@ def ends_of(names: list[str], most: int) -> list[str]:
 
 def shorten(value: Any) -> str:
     """A value in a few characters."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, bytes):

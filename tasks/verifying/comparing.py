@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from tasks.counted import counted
+from tasks.kinds.tensors import is_tensor, tensor_from
 from tasks.python_rows import python_rows
 
 TOLERANCE = 1e-4
@@ -160,10 +162,12 @@ def without_superseded(
 
 
 def by_id(tables: Iterable[pa.Table], id_column: str) -> Rows:
-    """Rows as Python's values, by their ids, in order."""
+    """Rows as Python's values, by their ids, in order; arrays of differing shapes as NumPy's."""
     found: Rows = {}
     for rows in tables:  # whose types may differ
+        tensors = [each.name for each in rows.schema if is_tensor(each.type)]
         for row in python_rows(rows):
+            row |= {name: tensor_from(row[name]) for name in tensors}
             found.setdefault(row.pop(id_column), []).append(row)
     return found
 
@@ -183,6 +187,8 @@ def floats_in(value: Any) -> Iterator[float]:
     """All floats of a value, however deep."""
     if isinstance(value, float):
         yield value
+    elif isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        yield float(np.abs(value[np.isfinite(value)]).max(initial=0.0))  # as good as all
     elif isinstance(value, (list, tuple)):
         for each in value:
             yield from floats_in(each)
@@ -207,9 +213,26 @@ def distance_between(was: Any, now: Any, smallest: float = 1.0) -> float:
         whole = max(smallest, abs(was))
         distance = abs(was - now) / whole if whole else math.inf
         return math.inf if math.isnan(distance) else distance
+    if isinstance(was, np.ndarray) and isinstance(now, np.ndarray):
+        return distance_of_arrays(was, now, smallest)
     if isinstance(was, (list, tuple)) and isinstance(now, (list, tuple)) and len(was) == len(now):
         pairs = zip(was, now, strict=True)
         return max((distance_between(*pair, smallest) for pair in pairs), default=0.0)
     if isinstance(was, dict) and isinstance(now, dict) and was.keys() == now.keys():
         return distance_between([*was.values()], [now[name] for name in was], smallest)
-    return 0.0 if was == now else math.inf
+    has_array = isinstance(was, np.ndarray) or isinstance(now, np.ndarray)
+    return 0.0 if not has_array and was == now else math.inf
+
+
+def distance_of_arrays(was: np.ndarray, now: np.ndarray, smallest: float) -> float:
+    """The same of arrays of any shape."""
+    if was.shape != now.shape or was.dtype != now.dtype:
+        return math.inf
+    if was.dtype.kind != "f":
+        return 0.0 if np.array_equal(was, now) else math.inf
+    first, second = was.astype(np.float64), now.astype(np.float64)
+    is_same = (first == second) | (np.isnan(first) & np.isnan(second))
+    with np.errstate(all="ignore"):  # of zeros, NaN and infinity
+        shares = np.abs(first - second) / np.maximum(smallest, np.abs(first))
+    far = np.where(np.isnan(shares), math.inf, shares)
+    return float(np.where(is_same, 0.0, far).max(initial=0.0))

@@ -42,6 +42,13 @@ class Model:
 COMMENTED = DOUBLES.replace("return", "# twice as much\n        return")
 NEARLY = DOUBLES.replace("* 2", "* 2 * (1 + 1e-6)")
 OTHERWISE = DOUBLES.replace("* 2", "* 2 + (batch['x'] > 990)")
+MAPS = """
+import numpy as np
+
+class Model:
+    def __call__(self, batch):
+        return {"map": [np.full((1 + int(x) % 3, 2), x, np.float32) for x in batch["x"]]}
+"""
 PICKY = DOUBLES.replace("return", "assert 5 not in batch['x'], 'no fives'\n        return")
 
 
@@ -148,6 +155,16 @@ def test_floats_may_differ_by_as_much_as_is_said(numbers: Path) -> None:
     for none in (-1.0, math.inf, math.nan):
         with pytest.raises(InvalidSpec, match=r"tolerance: .* must be a number, at least 0"):
             verify(spec, tolerance=none)
+
+
+def test_arrays_of_differing_shapes_may_differ_by_as_much(numbers: Path) -> None:
+    """A column of them holds their bytes."""
+    batch_inference(with_code(numbers, MAPS))
+    nearly = MAPS.replace("x, np.float32", "x * (1 + 1e-6), np.float32")
+    found = verify(with_code(numbers, nearly))
+    assert (found["same"], [*found["columns"]]) == (True, ["map"])
+    with pytest.raises(PredictionsDiffer, match=r"map in \d+ rows, by up to .*was \[\["):
+        verify(with_code(numbers, MAPS.replace("x, np.float32", "x * 1.01, np.float32")))
 
 
 def test_rows_that_are_set_aside_now_come_out_otherwise(numbers: Path) -> None:

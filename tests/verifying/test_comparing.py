@@ -4,13 +4,17 @@ import math
 from datetime import datetime
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
+from tasks.kinds.tensors import tensor_array
 from tasks.verifying.comparing import (
     Compared,
     Keys,
     Outcomes,
     Rows,
+    by_id,
     compare,
     distance_between,
     without_superseded,
@@ -52,6 +56,18 @@ FAR = math.inf
         ({"label": "cat"}, {"name": "cat"}, FAR),
         ([{"score": 0.0}], None, FAR),
         ([("k", math.nan), ("j", 1.0)], [("k", math.nan), ("j", 1.5)], 0.5),
+        (np.array([[0.0, 1.0]], np.float32), np.array([[0.0, 1.5]], np.float32), 0.5),
+        (np.array([200.0], np.float32), np.array([201.0], np.float32), 0.005),
+        (np.array([math.nan, FAR], np.float32), np.array([math.nan, FAR], np.float32), 0),
+        (np.array([math.nan], np.float32), np.array([1.0], np.float32), FAR),
+        (np.array([FAR], np.float32), np.array([1.0], np.float32), FAR),
+        (np.array([[0.0, 1.0]], np.float32), np.array([[0.0], [1.0]], np.float32), FAR),
+        (np.array([1.0], np.float32), np.array([1.0], np.float64), FAR),
+        (np.array([], np.float32), np.array([], np.float32), 0),
+        (np.array([1, 2], np.uint8), np.array([1, 2], np.uint8), 0),
+        (np.array([1, 2], np.uint8), np.array([1, 3], np.uint8), FAR),
+        (np.array([1.0], np.float32), None, FAR),
+        (None, np.array([1.0], np.float32), FAR),
     ],
 )
 def test_only_floats_may_be_a_little_off(was: Any, now: Any, distance: float) -> None:
@@ -128,6 +144,21 @@ def test_small_floats_are_compared_with_the_largest_of_their_column() -> None:
     assert len(found.rows_that_differ) == 8
     assert {each.column for each in found.differences} == {"p"}
     assert found.largest["v"] == pytest.approx(1e-6)
+
+
+def test_arrays_of_differing_shapes_are_compared_by_their_numbers() -> None:
+    """As by those of a column: their bytes tell not how far they are off."""
+
+    def outcome(*factors: float) -> Outcomes:
+        maps = [np.full((row, 2), row * 1e-3 * by, np.float32) for row, by in enumerate(factors, 1)]
+        rows = pa.table({"row": [1, 2, 3], "map": tensor_array([*maps, None])})
+        return Outcomes(by_id([rows], "row"), frozenset())
+
+    was = outcome(1, 1)
+    nearly = compare([1, 2, 3], was, outcome(1, 1 + 1e-6), [], 1e-4)
+    assert (nearly.rows, nearly.differences) == (3, [])
+    assert 0 < nearly.largest["map"] < 1e-5
+    assert compare([1, 2, 3], was, outcome(1, 1.01), [], 1e-4).rows_that_differ == {2}
 
 
 def test_no_tolerance_takes_one_word_for_another() -> None:
