@@ -1,5 +1,6 @@
 """What gates on right and wrong predictions have in common."""
 
+import math
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -9,6 +10,9 @@ from tasks.counted import counted
 from tasks.kinds.gates.comparison import LABEL, PREDICTION, Comparison, chart_classes
 from tasks.kinds.gates.gate import Gate, Judgement, LastRun
 from tasks.kinds.gates.values import refuse_nested
+
+ROUNDING = 1e-12
+"""A mean of many fractions, rounded one by one, is as far from what it would be, at most."""
 
 
 class LabelsGate(Gate):
@@ -69,7 +73,7 @@ class LabelsMeter:
             return self.gate.judgement(None, False, note=str(error))
         return self.gate.judgement(
             value,
-            value >= self.gate.minimum,
+            value >= self.gate.minimum or math.isclose(value, self.gate.minimum, rel_tol=ROUNDING),
             note=f"{counted(self.compared.total, 'row')} with a label",
             chart=chart_classes(self.compared),
         )

@@ -44,7 +44,18 @@ def test_f1_is_scikit_learns(average: str, pairs: list[tuple[str, str]], cut: in
         expected = f1_score(*zip(*pairs, strict=True), average=average)
     found = judge(gate_of(kind="f1", minimum=0.5, average=average), table_of(pairs), cut)
     assert found.value == pytest.approx(expected, abs=1e-6)
-    assert found.passed == (expected >= 0.5)
+    assert found.passed == (round(expected, 9) >= 0.5)  # each rounds in an order of its own
+
+
+def test_a_score_as_high_as_the_lowest_allowed_passes() -> None:
+    """Of 0.7, 0.8 and 0.9 the mean, rounded at each step, is 0.7999999999999999."""
+    rights = {"a": 7, "b": 8, "c": 9}
+    pairs: list[tuple[str, str | None]]
+    pairs = [(name, name) for name, right in rights.items() for _ in range(right)]
+    pairs += [(name, None) for name, right in rights.items() for _ in range(20 - 2 * right)]
+    rows = table_of(pairs)
+    assert judge(gate_of(kind="f1", minimum=0.8), rows).passed
+    assert not judge(gate_of(kind="f1", minimum=0.8 + 1e-9), rows).passed
 
 
 @pytest.mark.parametrize(
