@@ -1,6 +1,7 @@
 """Types in which the sides of a condition are compared and computed."""
 
 import ast
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -85,9 +86,13 @@ def with_room(side: pc.Expression, node: ast.expr, columns: Columns) -> pc.Expre
 
 
 def as_held(value: Any, kind: pa.DataType | None) -> Any:
-    """A number with a fraction as a column of 32 bits holds it: else 0.1 would equal none."""
+    """A number with a fraction as a column of 32 bits holds it: else 0.1 would equal none.
+
+    One beyond these stays what it is: it is less than infinity.
+    """
     is_narrow = kind == pa.float32() and type(value) is float
-    return pa.scalar(value, kind).as_py() if is_narrow else value
+    held = pa.scalar(value, kind).as_py() if is_narrow else value
+    return value if is_narrow and math.isinf(held) else held
 
 
 def literals(values: list[Any], kinds: set[pa.DataType]) -> list[Any]:

@@ -2,6 +2,7 @@
 
 import ast
 import io
+import math
 import sys
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -270,6 +271,23 @@ def test_a_number_is_compared_as_a_column_of_fewer_bits_holds_it(
 ) -> None:
     score = pa.array([0.1, -0.1, 0.5, None], pa.float32())
     rows = pa.table({ROW: [1, 2, 3, 4], "score": score, "exact": [0.1, 0.1, 0.5, 0.5]})
+    assert FilterStep(expression=expression).build()(rows)[ROW].to_pylist() == kept
+
+
+@pytest.mark.parametrize(
+    ("expression", "kept"),
+    [
+        ("score <= 1e300", [2]),
+        ("score == 1e300", []),
+        ("score != 1e300", [1, 2]),
+        ("score > 1e300", [1]),
+        ("-1e300 < score", [1, 2]),
+    ],
+)
+def test_infinity_is_more_than_what_a_column_of_fewer_bits_cannot_hold(
+    expression: str, kept: list[int]
+) -> None:
+    rows = pa.table({ROW: [1, 2], "score": pa.array([math.inf, 0.1], pa.float32())})
     assert FilterStep(expression=expression).build()(rows)[ROW].to_pylist() == kept
 
 
