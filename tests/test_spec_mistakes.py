@@ -287,6 +287,27 @@ def test_whole_gpus_or_a_part_of_one() -> None:
             "deployment: see deployments/README.md",
         ),
         (
+            {"scheduled": "Europe/Berlin"},
+            "scheduled: 'Europe/Berlin' is not allowed: it must have fields",
+        ),
+        (
+            {"steps": [{"kind": "rename", "columns": ["a", "b"]}]},
+            "steps.0.columns: ['a', 'b'] is not allowed: it must be names with values, as in "
+            "{name: value}",
+        ),
+        (
+            {"steps": [{"kind": "select", "columns": []}]},
+            "steps.0.columns: [] is not allowed: it must not be empty",
+        ),
+        (
+            {"steps": [{"kind": "filter", "expression": ""}]},
+            "steps.0.expression: '' is not allowed: it must not be empty",
+        ),
+        (
+            {"steps": [{"kind": "label_from_path", "column": ""}]},
+            "steps.0.column: '' is not allowed: give a name; those that begin with __ are reserved",
+        ),
+        (
             {"cron": 1},
             "cron: 1 is given, but there is no such field; set schedules in the deployment: see "
             "deployments/README.md",

@@ -31,7 +31,7 @@ PATTERNS = {
     r"^https?://[^/\s]+": "it must be a URL, such as https://ray.example.com:8265",
     r"^[^.]+(\.[^.]+)+$": "it must be namespace.name, such as analytics.predictions",
     ONE_CHARACTER: "it must be one character, such as ; or |",
-    NEW_COLUMN: "names that begin with __ are reserved",
+    NEW_COLUMN: "give a name; those that begin with __ are reserved",
 }
 """Regular expressions of fields in words."""
 WHOLE, NUMBER, TRUTH = (
@@ -39,6 +39,7 @@ WHOLE, NUMBER, TRUTH = (
     "it must be a number",
     "it must be true or false",
 )
+EMPTY = "it must not be empty"
 IN_WORDS = {
     "int_parsing": WHOLE,
     "int_type": WHOLE,
@@ -48,6 +49,10 @@ IN_WORDS = {
     "bool_parsing": TRUTH,
     "bool_type": TRUTH,
     "literal_error": "it must be {expected}",
+    "string_too_short": EMPTY,
+    "too_short": EMPTY,
+    "dict_type": "it must be names with values, as in {{name: value}}",
+    "model_type": "it must have fields",
     "greater_than_equal": "it must be at least {ge:g}",
     "greater_than": "it must be more than {gt:g}",
     "less_than_equal": "it must be at most {le:g}",

@@ -24,6 +24,8 @@ class RenameStep(Step):
     def _sensible(cls, columns: dict[str, str]) -> dict[str, str]:
         if len(set(columns.values())) < len(columns):
             raise ValueError("two columns would have the same name")
+        if "" in columns.values():
+            raise ValueError("a new name is empty")
         if any(name.startswith(RESERVED) for pair in columns.items() for name in pair):
             raise ValueError("names that start with __ are reserved")
         return columns

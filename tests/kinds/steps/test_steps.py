@@ -79,7 +79,7 @@ def test_rename() -> None:
     assert "renamed" in RenameStep(columns={"x": "renamed"}).build()(ROWS).column_names
 
 
-@pytest.mark.parametrize("columns", [{"x": "a", "y": "a"}, {"x": "__a"}, {}])
+@pytest.mark.parametrize("columns", [{"x": "a", "y": "a"}, {"x": "__a"}, {"x": ""}, {}])
 def test_rename_refuses(columns: dict[str, str]) -> None:
     with pytest.raises(ValidationError):
         RenameStep(columns=columns)
