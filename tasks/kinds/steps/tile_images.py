@@ -106,12 +106,10 @@ def positions(length: int, size: int, stride: int, edges: Edges) -> list[int]:
     """Where tiles begin along one side of an image."""
     whole = list(range(0, length - size + 1, stride))
     covered = whole[-1] + size if whole else 0
-    if covered >= length or edges == "drop":
-        return whole
-    if edges == "shift":
-        return [*whole, max(0, length - size)]
     beyond = whole[-1] + stride if whole else 0
-    return [*whole, beyond] if beyond < length else whole
+    if max(covered, beyond) >= length or edges == "drop":
+        return whole  # nothing sticks out: what lies between two strides is left out
+    return [*whole, beyond if edges == "pad" else max(0, length - size)]
 
 
 def padded(pixels: Pixels, height: int, width: int) -> Pixels:

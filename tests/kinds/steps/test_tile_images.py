@@ -44,6 +44,9 @@ def test_positions(length: int, size: int, stride: int, edges: Edges) -> None:
     covered = {pixel for at in found for pixel in range(at, at + size)}
     if edges != "drop" and stride <= size:
         assert set(range(length)) <= covered
+    if edges == "shift":
+        last = max(0, length - size)
+        assert found == sorted({min(at, last) for at in range(0, length, stride)})
     if edges == "drop":
         assert found == [at for at in range(0, length, stride) if at + size <= length]
 
