@@ -120,8 +120,8 @@ def refuse_other_year(named: set[str]) -> None:
     """
     if "V" in named and not named & {*"GmbBj"} and named & {*"Yy"}:
         way_out = "the week %V may belong to the next or the last year: write %G for its year"
-    elif "G" in named and not named & {*"VUW"}:
-        way_out = "%G is the year of a week %V: write %Y for a date"
+    elif "G" in named and "V" not in named:
+        way_out = "%G is the year of a week %V: write %Y for a date, and for a week %U or %W"
     else:
         return
     raise ValueError(f"around New Year it can mean another time too: {way_out}")

@@ -52,6 +52,9 @@ def test_filled_in(path: str, filled: str) -> None:
         ("{scheduled:%Y}/week={scheduled:%V}", "around New Year it .* write %G"),
         # 2026-01-03 and 2027-01-03 would both be 2026-01-03.
         ("{scheduled:%G-%m-%d}", "around New Year it .* write %Y"),
+        # The Mondays 2025-12-29 and 2026-12-28 would both be 2026-52.
+        ("{scheduled:%G-%W}", "around New Year it .* write %Y"),
+        ("{scheduled:%G}/{scheduled:%U}", "around New Year it .* write %Y"),
     ],
 )
 def test_refused(path: str, said: str) -> None:
