@@ -8,10 +8,12 @@ from typing import Any
 import pyarrow as pa
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.gates.gate import check_columns
 from tasks.kinds.likest import did_you_mean
 from tasks.kinds.models.output_names import refuse_taken
 from tasks.planning.words_among_numbers import words_told
 from tasks.protocol.batch import RESERVED
+from tasks.ray_job.stage_functions import is_kept
 from tasks.spec import BatchInferenceSpec
 
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
@@ -51,6 +53,7 @@ def refuse_unknown_columns(
             model.refuse_types(known)
         if model.output_columns is not None:
             refuse_unpublished(spec, known.names, model.output_columns, lasting)
+            refuse_unjudged(spec, known, model.output_columns)
 
 
 def columns_before_model(spec: BatchInferenceSpec, reader: dict[str, Any]) -> set[str]:
@@ -126,6 +129,24 @@ def refuse_unpublished(
     for at, gate in enumerate(spec.gates):
         for field, name in gate.columns.items():
             refuse_absent(f"gates.{at}.{field}", [name], there, every)
+
+
+def refuse_unjudged(spec: BatchInferenceSpec, known: pa.Schema, made: tuple[str, ...]) -> None:
+    """See that gates can judge those columns of the output that the model is given, by their types.
+
+    Args:
+        spec: has the gates.
+        known: columns that the model is given.
+        made: columns that it adds.
+
+    Raises:
+        InvalidSpec: one cannot; else the first batch would say so.
+    """
+    other = {*made, *spec.sink.types}
+    kept = [each for each in known if is_kept(spec, each) and each.name not in other]
+    reads = {str(at): [*gate.columns.values()] for at, gate in enumerate(spec.gates)}
+    with words_told(known, reads):
+        check_columns(spec.gates, pa.schema(kept), may_come=True)
 
 
 def refuse_absent(field: str, names: list[str], published: list[str], every: list[str]) -> None:

@@ -219,6 +219,10 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
         {"steps": [{"kind": "template", "template": "No. {id:d}: {x:d}"}]},
         r"steps\.template\.template: .* 'd' is not a format for float, the type of 'x': ",
     ),
+    "how a text is written": (
+        {"steps": [{"kind": "template", "template": "{id:d}: {text:.2f}"}]},
+        r"steps\.template\.template: .* '\.2f' is not a format for str, the type of 'text': ",
+    ),
     "texts": (
         {"model": {**TEXTS_MODEL, "column": "id"}},
         r"model\.column: 'id' is int64, not text; use another column",
@@ -338,6 +342,10 @@ UNPUBLISHED: dict[str, tuple[dict[str, Any], str]] = {
     "what a gate bounds": (
         {"gates": [{"kind": "bounds", "column": "predictions", "minimum": 0}]},
         r"gates\.0\.column: 'predictions' .*; did you mean prediction\?$",
+    ),
+    "what a gate cannot bound": (
+        {"gates": [{"kind": "bounds", "column": "text", "minimum": 0}]},
+        r"gates\.0\.column: 'text' is .*string, not numbers: use another column$",
     ),
     "a name that the model gives": (
         {"steps": [{"kind": "rename", "columns": {"text": "prediction"}}]},

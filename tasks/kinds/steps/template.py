@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pydantic import ConfigDict, Field, field_validator
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.column_types import as_text, inner, is_media, is_text
+from tasks.kinds.column_types import as_text, has_no_value, inner, is_media, is_text
 from tasks.kinds.columns import in_one, visible, with_column
 from tasks.kinds.form import EmptyText
 from tasks.kinds.no_number import finite, null_for_nan
@@ -99,7 +99,9 @@ class TemplateStep(Step):
             raise self.wrong(f"{part.column!r} is {field.type}, not text")
         column = null_for_nan(rows[part.column])
         # What has no value may be text for want of a type, as where the first rows have none.
-        if column.null_count < len(rows) or not is_text(as_text(column.type)):
+        has_values = column.null_count < len(rows)
+        is_told = is_text(column.type) and not (len(rows) or has_no_value(field))
+        if has_values or is_told or not is_text(as_text(column.type)):
             self.refuse_format(part, column.type)
         if column.null_count and self.empty is None:
             problem = "is empty in this row, but the template uses it: set empty: to the text "
