@@ -176,6 +176,22 @@ def test_an_outage_can_be_waited_for(hub: StandInHub) -> None:
     assert model("org/bert").fingerprint() == COMMIT  # the cache knows
 
 
+def test_where_there_is_no_hub_it_is_asked_once(
+    hub: StandInHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its client tries for half a minute, for which whoever has misspelt a folder waited."""
+    tried: list[str] = []
+    for module, name in ((socket.socket, "connect"), (socket, "getaddrinfo")):
+        monkeypatch.setattr(module, name, refusing(getattr(module, name), tried))
+    with instead_of_the_hub("http://hub.invalid"):
+        with pytest.raises(Unreachable, match=r"does not answer; .* no folder of that name beside"):
+            model("models/bret").fingerprint()
+        assert len(tried) == 1
+    assert model("org/bert").fingerprint() == COMMIT
+    with instead_of_the_hub("http://hub.invalid"):
+        assert model("org/bert").fingerprint() == COMMIT  # the cache knows
+
+
 @pytest.mark.parametrize("answer", [b"Not Found", b"[]", b"<html>"])
 def test_a_mirror_that_lists_no_files_may_have_them(
     hub: StandInHub, monkeypatch: pytest.MonkeyPatch, answer: bytes

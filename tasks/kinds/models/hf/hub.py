@@ -46,6 +46,7 @@ def commit(name: str, revision: str) -> str:
         Unreachable: the Hub does not answer, and the cache does not know.
     """
     with silence_explained(name):
+        refuse_no_hub(name, revision)
         config = download(name, "config.json", revision)
     if config is None:
         problem = (
@@ -57,6 +58,28 @@ def commit(name: str, revision: str) -> str:
     if not COMMIT.fullmatch(found):
         raise InvalidSpec.at(FIELD, name, f"has no commit for revision {revision!r}")
     return found
+
+
+def refuse_no_hub(name: str, revision: str) -> None:
+    """See that the Hub is there, unless the cache has the model.
+
+    Asked once: its client, which is to fetch a file, tries for half a minute, with lines on each
+    try. Whoever has misspelt a folder waits for nothing, and a deployment's run plans again later.
+
+    Raises:
+        Unreachable: it is not.
+    """
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url
+    from huggingface_hub.errors import HfHubHTTPError
+
+    if is_offline() or in_cache(name, revision):
+        return
+    try:
+        get_hf_file_metadata(hf_hub_url(name, "config.json", revision=revision))
+    except HfHubHTTPError:
+        return  # what it says of the model is looked at where that is fetched
+    except Exception as error:  # of whichever library it asks with
+        raise explained(name, revision, error, FIELD) from error
 
 
 @contextmanager
