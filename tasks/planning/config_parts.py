@@ -28,7 +28,8 @@ UNSHOWN = {
 """Parts that are digests and the like: that they differ is said, and not what they are."""
 NAMES = {"dtype": "resources.dtype", "limit": "--limit"}
 """Parts that a spec or a call names otherwise."""
-OPTION_NAMES = {"replace_output": "--replace-output", "redrive": "one of them is a redrive"}
+A_REDRIVE = "one of them is a redrive"
+OPTION_NAMES = {"replace_output": "--replace-output", "redrive": A_REDRIVE}
 """Options of a call that are no part of its config."""
 UNREADABLE = "the spec, which this release cannot read"
 

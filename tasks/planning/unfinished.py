@@ -9,7 +9,8 @@ from tasks.errors import BatchInferenceError, InvalidSpec, OutputHeld, Unreachab
 from tasks.kinds.clusters import InlineCluster
 from tasks.lease import holder_of
 from tasks.outputs import AtOutput, first_job_of, output_of
-from tasks.planning.unfinished_errors import of_another_spec, of_another_time
+from tasks.planning.config_parts import A_REDRIVE
+from tasks.planning.unfinished_errors import of_a_run, of_another_spec, of_another_time
 from tasks.protocol.asked_at_once import asked_at_once
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Snapshot
@@ -168,8 +169,9 @@ class UnfinishedRuns(AtOutput):
             time = None if time == scheduled_time else time
             is_of_source = bool(others) and all(each.startswith("source.") for each in others)
             if not (time and is_of_source and not parts):
-                done = self.settled_by(run)
-                differs = others + parts
+                done, differs = self.settled_by(run), others + parts
+                if differs == [A_REDRIVE] and not (time or header["call"].get("redrive")):
+                    raise of_a_run(self.output, run, done)
                 raise of_another_spec(self.output, run, differs, done, time, of_several=of_several)
             if time not in after:
                 raise of_another_time(self.output, run, time)

@@ -19,6 +19,20 @@ def of_another_time(output: OutputFolder, run: RunFolder, time: str) -> Unfinish
     return error
 
 
+def of_a_run(output: OutputFolder, run: RunFolder, rows: int) -> UnfinishedRun:
+    """The error for an unfinished run of the same spec, beside which a redrive is asked for."""
+    return UnfinishedRun(
+        f"{output.path} has the unfinished run {run.run_id}{done_in_words(rows)}, which is no "
+        "redrive: finish it first with `batch-inference run SPEC` (if a gate holds its rows back, "
+        "--accept publishes them), or use --restart to give it up (nothing published is lost)"
+    )
+
+
+def done_in_words(rows: int) -> str:
+    """How many rows a run has settled, if any."""
+    return f", with {counted(rows, 'row')} done" if rows else ""
+
+
 def of_another_spec(
     output: OutputFolder,
     run: RunFolder,
@@ -39,7 +53,6 @@ def of_another_spec(
         of_several: whether it is of no single time, and who asks is.
     """
     at = f" of the scheduled time {time}" if time else ""
-    done = f", with {counted(rows, 'row')} done" if rows else ""
     ways = (
         f"Finish it with --scheduled-time {time} and its own spec (or, if it has done no row, "
         f"this one); with --restart it {LEFT_TO_A_BACKFILL}"
@@ -50,6 +63,7 @@ def of_another_spec(
     if of_several:
         ways = f"If a backfill of several times started it, run that backfill again. {ways}"
     return UnfinishedRun(
-        f"{output.path} has the unfinished run {run.run_id}{at} of another spec{done}; what "
+        f"{output.path} has the unfinished run {run.run_id}{at} of another spec"
+        f"{done_in_words(rows)}; what "
         f"differs: {'; '.join(differs) or UNTOLD}. {ways}"
     )

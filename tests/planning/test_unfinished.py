@@ -289,7 +289,23 @@ def test_a_run_of_other_inputs_that_has_done_nothing_is_somebodys_still(tmp_path
         make_plan(other)
     with pytest.raises(UnfinishedRun, match="what differs: --limit"):
         make_plan(begun.spec, RunOptions(limit=1))
-    with pytest.raises(UnfinishedRun, match="what differs: one of them is a redrive"):
+    with pytest.raises(UnfinishedRun, match=r"another spec; what differs: .*; one of them is a "):
+        make_plan(other, RunOptions(redrive=True))
+
+
+def test_a_redrive_beside_an_unfinished_run_is_told_to_finish_that_first(tmp_path: Path) -> None:
+    """As one that a gate holds back: of its own spec nothing differs that could be undone."""
+    make_inputs(tmp_path / "in")
+    begun = make_plan(classify_spec(tmp_path))
+    with pytest.raises(UnfinishedRun) as told:
+        make_plan(begun.spec, RunOptions(redrive=True))
+    assert f"the unfinished run {begun.run.run_id}, which is no redrive: finish it" in str(
+        told.value
+    )
+    assert "--accept" in str(told.value)
+    assert "another spec" not in str(told.value)
+    run_attempt(begun)
+    with pytest.raises(UnfinishedRun, match=r"with \d+ rows done, which is no redrive"):
         make_plan(begun.spec, RunOptions(redrive=True))
 
 
