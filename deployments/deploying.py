@@ -7,7 +7,7 @@ ever, and lets deployments go on that somebody has paused.
 
 import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,7 +24,7 @@ from deployments.misspelt import flow_of, refuse_unknown_parameters, refuse_unkn
 from deployments.named_server import named_server
 from deployments.parameters import full_spec, place_of
 from deployments.prefect_command import DeployFailedError, run_prefect
-from deployments.prefect_file import PREFECT_FILE, Deployment, load_prefect_file
+from deployments.prefect_file import PREFECT_FILE, Deployment, Step, load_prefect_file
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.spec import BatchInferenceSpec
@@ -101,20 +101,25 @@ def checked(prefect_file: Path, folder: Path | None) -> list[Deployment]:
         refuse_unknown_steps(each)
         refuse_unknown_parameters(each)
         refuse_misfit_values(each)
-        check_specs(each, folder)
+        check_specs(each, folder, file.build)
         check_specs_of_schedules(each)
     return file.deployments
 
 
-def check_specs(deployment: Deployment, folder: Path | None) -> None:
+def check_specs(deployment: Deployment, folder: Path | None, of_file: Sequence[Step] = ()) -> None:
     """See that the specs of a deployment's build steps are right, and go with its schedules.
 
     Prefect would find that out amid the others, some of them deployed, and show where in its code.
 
+    Args:
+        deployment: of a file.
+        folder: what paths count from; where empty, the current one.
+        of_file: the file's own steps, for deployments that have none.
+
     Raises:
         InvalidSpec: one is not; says whose.
     """
-    for step in deployment.build:
+    for step in deployment.build or of_file:
         for name, inputs in step.items():
             file, changes = inputs.get("file"), inputs.get("changes")
             if name != FULL_SPEC or "{{" in f"{file} {changes}":

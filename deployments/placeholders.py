@@ -27,7 +27,8 @@ def refuse_unfilled(parameters: Any, steps: list[dict[str, dict[str, Any]]]) -> 
     for name in PLACEHOLDER.findall(str(parameters)):
         if name.startswith(OF_NO_STEP) or any(is_of(name, path) for path in known):
             continue
-        there = ", ".join(".".join(path) for path in known if len(path) > 1) or "no step with an id"
+        there = ", ".join(".".join(path) for path in known if len(path) > 1)
+        there = there or f"no step with an id: give the step that makes it id: {name.split('.')[0]}"
         raise ValueError(f"{{{{ {name} }}}} is not an output of a build step: there is {there}")
 
 

@@ -199,6 +199,13 @@ def load_prefect_file(path: Path = PREFECT_FILE) -> PrefectFile:
     try:
         return PrefectFile.model_validate(raw)
     except ValidationError as error:
-        places = [(".".join(map(str, each["loc"])), each["msg"]) for each in error.errors()]
-        problems = "\n".join(f"{place}: {message}" for place, message in places)
+        problems = "\n".join(map(explain, error.errors()))
         raise InvalidSpec(f"{path} does not fit:\n{problems}") from None
+
+
+def explain(error: Any) -> str:
+    """One of pydantic's errors: where it is, unless it is of the whole file, and what is wrong."""
+    place = ".".join(map(str, error["loc"]))
+    is_rule_of_ours = error["type"] == "value_error"
+    problem = str(error["ctx"]["error"]) if is_rule_of_ours else error["msg"]
+    return f"{place}: {problem}" if place else problem

@@ -378,6 +378,14 @@ def test_a_wrong_spec_is_named_before_anything_is_deployed(tmp_path: Path) -> No
     nobody: Any = None
     with pytest.raises(InvalidSpec, match=r"^a: b\.yaml: resources\.num_gpus: -1 is not allowed"):
         deploy(nobody, {}, file, tmp_path)
+    shared = {
+        "name": "ours",
+        "build": steps,
+        "deployments": [entry("a"), entry("b", build=[shipped])],
+    }
+    file.write_text(yaml.safe_dump(shared))
+    with pytest.raises(InvalidSpec, match=r"^a: b\.yaml: resources\.num_gpus: -1 is not allowed"):
+        deploy(nobody, {}, file, tmp_path)
     wrong["changes"] = ["resources.num_gpus={{ $GPUS }}"]
     deployment = Deployment.model_validate(entry("a", build=steps))
     check_specs(deployment, tmp_path)  # it is Prefect that fills them in

@@ -162,8 +162,14 @@ def test_a_placeholder_that_no_step_fills_in_is_an_error(
         load_prefect_file(file)
         return
     said = f"parameters of classify-images: {placeholder} is not an output of a build step: "
-    with pytest.raises(InvalidSpec, match=f"{re.escape(said)}there is digits.spec"):
+    with pytest.raises(InvalidSpec, match=f"does not fit:\n{re.escape(said)}there is digits.spec"):
         load_prefect_file(file)
+
+
+def test_a_step_that_makes_what_is_asked_for_is_to_have_its_id(tmp_path: Path) -> None:
+    step = {"deployments.parameters.full_spec": {"file": DIGITS}}
+    with pytest.raises(InvalidSpec, match=r"there is no step with an id: .* it id: digits$"):
+        load_prefect_file(changed(tmp_path, "deployments", 0, "build", to=[step]))
 
 
 def test_what_a_step_of_somebody_elses_gives_nobody_knows(tmp_path: Path) -> None:
