@@ -104,11 +104,16 @@ def load_at(
 def warn_of_no_use(spec: BatchInferenceSpec, scheduled_time: str | None) -> None:
     """Say that the time which the call names changes nothing, where no path has a place for it.
 
-    It is no error: what calls this for many specs names it for all of them.
+    It is no error: what calls this for many specs names it for all of them. Nor is an offset of
+    times that no path names, as where these are still to be written.
     """
-    if scheduled_time is not None and not is_scheduled(spec):
-        problem = "has no effect: no path of the spec contains {scheduled:...}"
+    if is_scheduled(spec):
+        return
+    problem = "has no effect: no path of the spec contains {scheduled:...}"
+    if scheduled_time is not None:
         say(f"warning: --scheduled-time {scheduled_time} {problem}")
+    if spec.scheduled.offset:
+        say(f"warning: scheduled.offset {spec.scheduled.offset} {problem}")
 
 
 def time_meant(scheduled_time: str | None) -> datetime:

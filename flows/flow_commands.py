@@ -156,9 +156,10 @@ def call_verify(
     """
     from flows.printing import print_verified
     from flows.server_away import call
-    from flows.verify import verify
+    from flows.verify import refuse_call, verify
     from tasks.verifying.sample import trial_to_verify
 
+    refuse_call(options["rows"], options["tolerance"], accept=options["accept"])
     spec, time_then = load_spec(spec_file, overrides), time_meant(scheduled_time)
     warn_of_no_use(spec, scheduled_time)
     on_cluster = options["on_cluster"]
@@ -204,9 +205,10 @@ def call_search(
         published_vectors(spec, options["column"])
 
     from flows.printing import print_matches
-    from flows.search import search
+    from flows.search import refuse_call, search
     from flows.server_away import call
 
+    refuse_call(options["k"], options["recall"])
     with server_at_hand(() if asked.media == "vector" else spec.model.slow_imports):
         found = call(search, spec, query, **options)
     print_matches(results, found)

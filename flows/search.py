@@ -66,10 +66,7 @@ def search(
     Raises:
         BatchInferenceError: nothing can be found that way. The message says what to do.
     """
-    if k < 1:
-        raise InvalidSpec.at("k", k, "must be at least 1")
-    if not 0 < recall <= 1:
-        raise InvalidSpec.at("recall", recall, "must be above 0, and at most 1")
+    refuse_call(k, recall)
     spec = at_time(spec, scheduled_time or time_to_start())
     asked = read_query(spec, query, query_as)
     with heartbeats():
@@ -82,6 +79,14 @@ def search(
         with not_vital("what was found"):
             show_page(artifact_key(spec.name, "search"), page)
         return kept_report(search.name, matches.as_json())
+
+
+def refuse_call(k: int, recall: float) -> None:
+    """Raise InvalidSpec if no rows are asked for, or the recall is no share."""
+    if k < 1:
+        raise InvalidSpec.at("k", k, "must be at least 1")
+    if not 0 < recall <= 1:
+        raise InvalidSpec.at("recall", recall, "must be above 0, and at most 1")
 
 
 def nearest_to(asked: Query, vectors: PublishedVectors, k: int, any_model: bool) -> Search:

@@ -80,6 +80,9 @@ def portions(
     if start is None and end is None:
         if is_timed_source or is_timed(spec.sink.path):
             raise needs_range(spec)
+        if every != EVERY_DAY:
+            problem = f"has no effect without a range: give {START} and {END}, or leave it out"
+            raise InvalidSpec.at(EVERY, every, problem)
         return [Portion(spec if now is None else excluding_at(spec, now), ())]
     if start is None or end is None:
         given, other = (START, END) if start else (END, START)

@@ -79,7 +79,9 @@ def test_a_time_that_no_path_has_a_place_for_is_warned_of(
     spec = write_spec(tmp_path)
     for given, is_warned in (((*plain, *at), True), (plain, False), (at, False)):
         assert call(monkeypatch, verb, spec, *given) == 0
-        assert (warning in capsys.readouterr().err) == is_warned
+        said = capsys.readouterr().err
+        assert (warning in said) == is_warned
+        assert ("warning: scheduled.offset -1d has no effect: " in said) == (given[:1] != at[:1])
 
 
 def test_a_run_is_warned_of_it_before_it_starts(
@@ -117,6 +119,13 @@ WRONG = {
     "no step": (
         ("backfill", "SPEC", "--from", "2026-01-01", "--to", "2026-01-02", "--every", "day"),
         "--every: 'day' is not a step of time",
+    ),
+    "a step of no range": (
+        (
+            *("backfill", "SPEC", "--set", "source.path=in", "--set", "sink.path=out"),
+            *("--every", "6h"),
+        ),
+        "--every: '6h' has no effect without a range: give --from (start) and --to (end)",
     ),
     "no timezone": (
         ("check", "SPEC", "--set", "scheduled.timezone=Berlin"),

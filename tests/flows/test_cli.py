@@ -161,6 +161,25 @@ def test_what_is_wrong_is_found_before_prefects_server_starts(
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--accept", "--rows", "10"), "rows: 10 must be at least 64 to accept a config"),
+        (("--tolerance", "nan"), "tolerance: nan must be a number, at least 0"),
+    ],
+)
+def test_a_comparison_that_could_show_nothing_starts_no_server(
+    numbers: Path,
+    arguments: tuple[str, ...],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("flows.own_server.start_own_server", None)
+    assert call(monkeypatch, "verify", str(write_spec(numbers.parent)), *arguments) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_a_wrong_spec_is_one_message(numbers: Path) -> None:
     """In a process of its own, as a person sees it."""
     spec = write_spec(numbers.parent, source={"kind": "parquet", "path": "nowhere"})

@@ -284,6 +284,7 @@ def test_a_text_finds_what_means_the_same(
         (("nowhere/embeddings",), "output: '.*nowhere/embeddings' has no published rows"),
         (("--query", "nowhere/cat.png"), "query: 'nowhere/cat.png' cannot be read as a file"),
         (("--column", "path"), "column: 'path' must be a column with vectors"),
+        (("--recall", "1.5"), r"recall: 1\.5 must be above 0, and at most 1"),
         (("--set", "modle.task=x"), "modle: .* there is no such field"),
     ],
 )
