@@ -54,8 +54,8 @@ def untouched(
         return {}
     try:
         order = order_of(given.select(back), returned)
-    except UserCodeBroke:
-        return {}  # the adapter says so; a step may leave out some children of a row
+    except UserCodeBroke:  # the adapter says so, unless it is a step that leaves out some children
+        order, names = as_any_child(given, returned, names)
     given = given.select(names)
     others = given.select([name for name in given.column_names if name not in texts])
     # Of all rows, and taken then: of those that are left alone, none may lack a value any more,
@@ -66,6 +66,32 @@ def untouched(
         for name in given.column_names
         if (alike_texts if name in texts else alike)(taken(sent[name], order), returned[name])
     }
+
+
+def as_any_child(
+    given: pa.Table, returned: Mapping[str, Any] | pd.DataFrame, names: list[str]
+) -> tuple[Ids, list[str]]:
+    """Where a row of the same id lay, and the columns in which all of one id are alike.
+
+    Which child of a row it was nobody knows, of which some have not come back.
+
+    Args:
+        given: the rows.
+        returned: what came back.
+        names: columns to look at.
+
+    Returns:
+        No columns where ids were not given.
+    """
+    ids = given[ROW].to_numpy()
+    try:
+        back = user_rows.row_ids(user_rows.from_user({ROW: returned[ROW]}))
+        order = user_rows.first_places(ids, back)
+    except UserCodeBroke:
+        return ids[:0], []
+    own = pa.array(user_rows.first_places(ids, ids))
+    shared = [name for name in names if columns.same_values(given[name], given[name].take(own))]
+    return order, shared
 
 
 def tells_its_type(given: pa.ChunkedArray, returned: Any) -> bool:

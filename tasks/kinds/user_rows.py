@@ -170,6 +170,19 @@ def positions(given: Ids, returned: Ids) -> Ids | None:
     return result
 
 
+def first_places(given: Ids, returned: Ids) -> Ids:
+    """Where the first row of each id lay among those given.
+
+    Raises:
+        UserCodeBroke: ids were not given.
+    """
+    order = np.argsort(given, kind="stable")
+    first, counts = spans(given[order], returned)
+    refuse_unknown(returned[counts == 0])
+    found: Ids = order[first]
+    return found
+
+
 def ascending_positions(given: Ids, returned: Ids) -> Ids:
     """The same where both ascend and each row was given once, as nearly always.
 

@@ -119,3 +119,35 @@ def test_a_row_without_an_array_changes_none_of_those_beside_it(
     assert lacking[0] is None
     assert (lacking[1].dtype, lacking[1].shape) == (whole[1].dtype, whole[1].shape)
     assert lacking[1].tolist() == value
+
+
+@pytest.mark.parametrize("batch_format", ["numpy", "pandas"])
+def test_what_children_share_is_as_it_was_where_some_of_them_are_left_out(
+    batch_format: BatchFormat,
+) -> None:
+    """Else a batch in which none is left out would have other types."""
+    numbers = [2**60 + 1, 2**60 + 1, None, None, 5]
+    times = pa.array([1, 1, 2, 2, None], pa.timestamp("us", "Europe/Berlin"))
+    rows = pa.table(
+        {
+            ROW: pa.array([7, 7, 8, 8, 9], pa.int64()),
+            "text": ["a", "b", "c", "d", "e"],
+            "number": numbers,
+            "at": times,
+            "own": pa.array([1, None, 3, 4, 5], pa.int64()),
+        }
+    )
+    kept = [0, 2, 3, 4]
+
+    def some(batch: Any) -> Any:
+        if isinstance(batch, pd.DataFrame):
+            return batch.iloc[kept]
+        return {name: values[kept] for name, values in batch.items()}
+
+    made = user_code.call(some, rows, batch_format, True)
+    for name in ("number", "at"):
+        assert made[name].type == rows[name].type
+    assert made.select([ROW, "text", "number", "at"]).to_pylist() == (
+        rows.select([ROW, "text", "number", "at"]).take(kept).to_pylist()
+    )
+    assert made["own"].to_pylist()[1:] == [3, 4, 5]
