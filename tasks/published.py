@@ -30,7 +30,8 @@ def published_rows(spec: BatchInferenceSpec) -> pa.Table:
     reader = OutputReader(storage, spec.sink, schema, schema.names)
     files = list(seen.files.values())
     found = reader.stream(
-        OutputFile(file.target(output), file.rows, file.path.rpartition("/")[0]) for file in files
+        OutputFile(file.target(output), file.rows, file.path.rpartition("/")[0], file.size)
+        for file in files
     )
     tables = [
         rows.append_column("__version", pa.repeat(file.version, file.rows)).append_column(

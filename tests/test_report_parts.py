@@ -5,6 +5,7 @@ import io
 import math
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -23,10 +24,11 @@ from tasks.reporting.backfilled import Outcome
 from tasks.reporting.confusion import confusion_svg
 from tasks.reporting.evidence import PastAttempt
 from tasks.reporting.gates import chart_svg
+from tasks.reporting.manifest import num_inputs
 from tasks.reporting.objects import Object, objects_of
 from tasks.reporting.page import accuracy_part
 from tasks.reporting.redaction import block, cell, hide_credentials, shown_spec
-from tasks.reporting.samples import SAMPLE_ROWS, picture, shorten, thumbnail
+from tasks.reporting.samples import SAMPLE_ROWS, inputs_among, picture, shorten, thumbnail
 from tasks.reporting.search_page import plain
 from tasks.reporting.timeline import FAILED, timeline_image, timeline_svg
 from tasks.spec_file import parse_spec
@@ -73,6 +75,22 @@ def test_thumbnails_show_only_inputs_of_the_run(folder: Path) -> None:
     assert image_in(html).size == (96, 48)
     assert thumbnail(source, str(outside), inputs) == ""
     assert thumbnail(source, str(folder / "in" / "0.parquet"), inputs) == ""
+
+
+@pytest.mark.parametrize(("redrives", "inputs"), [(False, 4), (True, 3)])
+def test_inputs_that_are_cut_count_once(redrives: bool, inputs: int) -> None:
+    """In a redrive each file does that several runs have read."""
+    shards = pa.table({"path": ["a", "a", "b", "c", "c"], "start": [0, 2, 0, None, None]})
+    plan: Any = SimpleNamespace(shards=shards, redrives=redrives)
+    assert num_inputs(plan) == inputs
+
+
+def test_of_millions_of_inputs_those_that_are_shown_are_looked_for(folder: Path) -> None:
+    """All of them as Python's texts take gigabytes."""
+    source = ImagesSource(path=str(folder))
+    inputs = pa.chunked_array([["/in/a.jpg", "/in/b.jpg"], ["/in/c.jpg"]])
+    paths: list[object] = ["file:///in/c.jpg", "/in/a.jpg", "/else/b.jpg", None]
+    assert inputs_among(source, paths, inputs) == {"/in/a.jpg", "/in/c.jpg"}
 
 
 def test_only_what_may_be_a_picture_is_fetched(

@@ -121,7 +121,7 @@ def mask_of(file: OutputFile, chosen: Mapping[str, Mask]) -> Mask | None:
 def staged_files(run: RunFolder, accepted: Accepted) -> list[OutputFile]:
     """The files whose rows would be published."""
     return [
-        OutputFile(f"{run.staging}/{file.name}", file.rows, file.partition)
+        OutputFile(f"{run.staging}/{file.name}", file.rows, file.partition, file.size)
         for record in accepted.records
         for file in record.files
     ]

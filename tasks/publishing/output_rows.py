@@ -19,6 +19,8 @@ from tasks.protocol.storage import FsspecStorage
 
 READERS = 8
 """Files in memory at a time: storages answer late, and none must fill the memory."""
+BYTES_READ_AHEAD = 256 << 20
+"""Of files in memory at a time, unless one alone has more: one may have a gigabyte."""
 SMALL_BYTES = 8 << 20
 """Files up to this size are read whole: one request to an object store instead of three."""
 NOT_OURS = (*DATA_ERRORS, ValueError, LookupError, TypeError)
@@ -57,7 +59,7 @@ class OutputReader:
 
     def stream(self, files: Iterable[OutputFile]) -> Iterator[pa.Table]:
         """Rows file by file, in order."""
-        return fetched(self.read, files, READERS)
+        return fetched(self.read, files, READERS, lambda file: file.size or 0, BYTES_READ_AHEAD)
 
     def read(self, file: OutputFile) -> pa.Table:
         """One file's rows.

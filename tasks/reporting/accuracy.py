@@ -19,7 +19,7 @@ def compare_labels(evidence: Evidence) -> Comparison | None:
     if any(refuse_nested(schema.field(name).type) for name in names):
         return None
     files = [
-        OutputFile(file.target(planned.output), file.rows, file.path.rpartition("/")[0])
+        OutputFile(file.target(planned.output), file.rows, file.path.rpartition("/")[0], file.size)
         for file in evidence.published()
     ]
     compared = Comparison()

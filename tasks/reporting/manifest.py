@@ -6,6 +6,9 @@ from functools import cache
 from importlib import metadata
 from typing import Any
 
+import pyarrow.compute as pc
+
+from tasks.protocol.plan_file import Plan
 from tasks.reporting.addresses import named_on
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.redaction import shown_spec
@@ -22,7 +25,7 @@ def save_manifest(evidence: Evidence, report: dict[str, Any]) -> str:
         "name": planned.spec.name,
         "run_key": planned.run_key,
         "plan": planned.plan.digest,
-        "inputs": len(set(planned.plan.shards["path"].to_pylist())),
+        "inputs": num_inputs(planned.plan),
         "files": published_files(evidence),
         "quarantine": published_files(evidence, "quarantine"),
         "schema": schema_fields(evidence),
@@ -33,6 +36,13 @@ def save_manifest(evidence: Evidence, report: dict[str, Any]) -> str:
     path = planned.output.manifest(planned.run.run_id)
     planned.storage.write(path, json.dumps(manifest, indent=2, default=str).encode())
     return path
+
+
+def num_inputs(plan: Plan) -> int:
+    """Inputs of a plan; of the millions that are one shard each no list is made."""
+    shards = plan.shards
+    several = shards if plan.redrives else shards.filter(pc.is_valid(shards["start"]))
+    return len(shards) - len(several) + len(set(several["path"].to_pylist()))
 
 
 @cache

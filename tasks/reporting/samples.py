@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from PIL import Image
 
 from tasks.errors import InvalidSpec
@@ -76,11 +77,10 @@ def sample_table(planned: PlannedRun, rows: pa.Table) -> str:
         for row in python_rows(rows)
     ]
     if "path" in names and planned.spec.source.has_media:
-        inputs = set(planned.plan.shards["path"].to_pylist())
-        images = [
-            thumbnail(planned.spec.source, row["path"], inputs, objects_of(row))
-            for row in python_rows(rows)
-        ]
+        source, shown = planned.spec.source, python_rows(rows)
+        paths = [row["path"] for row in shown]
+        known = inputs_among(source, paths, planned.plan.shards["path"])
+        images = [thumbnail(source, row["path"], known, objects_of(row)) for row in shown]
         if any(images):
             names = ["image", *names]
             lines = [[image, *line] for image, line in zip(images, lines, strict=True)]
@@ -142,6 +142,19 @@ def thumbnail(
         return picture(storage.read(known), objects)
     except (OSError, ValueError):
         return ""  # a page without a picture is better than none
+
+
+def inputs_among(source: Source, paths: list[object], inputs: pa.ChunkedArray) -> set[str]:
+    """Which of some paths are inputs, as their storage names them; of these there may be millions.
+
+    Args:
+        source: that they are of.
+        paths: as a column has them.
+        inputs: paths of all.
+    """
+    storage, _ = source.opened(source.paths[0])
+    wanted = [storage.filesystem._strip_protocol(str(path)) for path in paths]
+    return set(inputs.filter(pc.is_in(inputs, pa.array(wanted, inputs.type))).to_pylist())
 
 
 def is_image(path: str) -> bool:

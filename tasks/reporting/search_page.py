@@ -4,14 +4,18 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from tasks.counted import counted
 from tasks.kinds.sinks.json_texts import json_text
 from tasks.reporting.page import joined, pairs, section
 from tasks.reporting.redaction import block, cell, hide_credentials, scrub, table
-from tasks.reporting.samples import SHOWN_COLUMNS, ends_of, picture, shorten, thumbnail
+from tasks.reporting.samples import (
+    SHOWN_COLUMNS,
+    ends_of,
+    inputs_among,
+    picture,
+    shorten,
+    thumbnail,
+)
 from tasks.searching.index import IndexedVectors, IndexState
 from tasks.searching.published import Nearest, PublishedVectors, Row
 from tasks.searching.query import MediaQuery, Query, shortened
@@ -161,8 +165,5 @@ def pictures(vectors: PublishedVectors, rows: list[Row]) -> list[str]:
     source = vectors.spec.source
     if not source.has_media or not all("path" in row for row in rows):
         return [""] * len(rows)
-    storage, _ = source.opened(source.paths[0])
-    wanted = [storage.filesystem._strip_protocol(str(row["path"])) for row in rows]
-    inputs = vectors.seen.of("input")["path"]
-    known = set(inputs.filter(pc.is_in(inputs, pa.array(wanted, pa.string()))).to_pylist())
+    known = inputs_among(source, [row["path"] for row in rows], vectors.seen.of("input")["path"])
     return [thumbnail(source, row["path"], known) for row in rows]

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterator
+from itertools import islice
 from operator import not_
 from typing import IO, Literal
 
@@ -65,6 +66,12 @@ class ParquetSink(Sink):
     def decode(self, data: bytes) -> pa.Table:
         """Rows of a Parquet file."""
         return pq.read_table(io.BytesIO(data), page_checksum_verification=True)
+
+    def first_rows(self, data: bytes, num_rows: int) -> pa.Table:
+        """The same of so many rows at most: all of a file may be many times its size in memory."""
+        opened = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+        batches = opened.iter_batches(max(1, num_rows), use_threads=False)
+        return pa.Table.from_batches(islice(batches, 1), opened.schema_arrow).slice(0, num_rows)
 
     def select(self, data: bytes, names: list[str], schema: pa.Schema) -> pa.Table:
         """Some columns of a Parquet file; the others are not decoded."""

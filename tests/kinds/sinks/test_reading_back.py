@@ -16,7 +16,12 @@ from tasks.kinds.hive import folder_values, hive_folder
 from tasks.kinds.sinks import CsvSink, JsonlSink, ParquetSink, Sink
 from tasks.protocol.ids import as_ids
 from tasks.protocol.storage import FsspecStorage, open_storage
-from tasks.publishing.output_rows import READERS, OutputFile, OutputReader
+from tasks.publishing.output_rows import (
+    BYTES_READ_AHEAD,
+    READERS,
+    OutputFile,
+    OutputReader,
+)
 
 SINKS: list[Sink] = [ParquetSink(path="/o"), JsonlSink(path="/o"), CsvSink(path="/o")]
 ROWS = pa.table(
@@ -53,6 +58,16 @@ def test_of_lines_no_more_are_read_than_are_shown() -> None:
     sink = JsonlSink(path="/o")
     data = sink.encode(ROWS)
     assert sink.first_rows(data + b"no line\n" * 9, 3).equals(sink.decode(data))
+
+
+def test_of_a_parquet_file_no_more_pages_are_read_than_are_shown() -> None:
+    """A gigabyte of a file may be ten in memory, and a page of a report shows eight rows."""
+    sink, rows = ParquetSink(path="/o"), pa.table({"x": np.arange(1_000_000)})
+    data = bytearray(sink.encode(rows))
+    data[len(data) // 2] ^= 1
+    with pytest.raises(OSError, match="checksum"):
+        sink.decode(bytes(data))
+    assert sink.first_rows(bytes(data), 3).equals(rows.slice(0, 3))
 
 
 @pytest.mark.parametrize("values", [[1, None], [True, None], [0.5, None], ["x", None]])
@@ -169,6 +184,24 @@ def test_few_files_are_in_memory_at_a_time(storage: FsspecStorage) -> None:
     for taken, _ in enumerate(reader.stream(files), 1):
         assert len(fetched) < taken + READERS
     assert sorted(fetched) == sorted(file.path for file in files), "each file once"
+
+
+def test_large_files_are_in_memory_one_at_a_time(storage: FsspecStorage) -> None:
+    """They may have a gigabyte each."""
+    fetched: list[str] = []
+
+    class Watched(FsspecStorage):
+        def read(self, path: str) -> bytes:
+            fetched.append(path)
+            return super().read(path)
+
+    sink, rows = SINKS[0], ROWS.select(["text"])
+    for number in range(9):
+        storage.write(f"/large/{number}", sink.encode(rows))
+    files = [OutputFile(f"/large/{number}", 3, size=BYTES_READ_AHEAD) for number in range(9)]
+    reader = OutputReader(Watched(storage.filesystem), sink, rows.schema, ["text"])
+    for taken, _ in enumerate(reader.stream(files), 1):
+        assert len(fetched) == taken
 
 
 @pytest.mark.parametrize("sink", SINKS, ids=repr)
