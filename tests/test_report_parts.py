@@ -27,7 +27,7 @@ from tasks.reporting.gates import chart_svg
 from tasks.reporting.manifest import num_inputs
 from tasks.reporting.objects import Object, objects_of
 from tasks.reporting.page import accuracy_part
-from tasks.reporting.redaction import block, cell, hide_credentials, shown_spec
+from tasks.reporting.redaction import block, cell, hide_credentials, scrub, shown_spec
 from tasks.reporting.samples import SAMPLE_ROWS, inputs_among, picture, shorten, thumbnail
 from tasks.reporting.search_page import plain
 from tasks.reporting.timeline import FAILED, timeline_image, timeline_svg
@@ -337,3 +337,49 @@ def test_what_is_named_like_a_secret_in_the_codes_arguments_is_not_shown() -> No
     hidden = {"api_key": "***", "auth": [{"password": "***", "user": "me"}], "tokens": 5}
     assert shown["model"]["init"] == hidden
     assert shown["steps"][0]["init"] == {"secret": "***", "n": 1}
+
+
+def test_options_of_the_models_storage_are_not_shown() -> None:
+    """Nor repeated by a report of a failure, which quotes what a client has said of them."""
+    options = {"key": "AKIA1234567", "client_kwargs": {"endpoint_url": "http://s3", "token": "t0"}}
+    model = {"kind": "onnx", "path": "s3://m/a.onnx", "columns": ["x"]}
+    spec = parse_spec(
+        {
+            "source": {"kind": "parquet", "path": "in"},
+            "model": {**model, "storage_options": options},
+            "sink": {"kind": "jsonl", "path": "out"},
+        }
+    )
+    hidden = {"key": "***", "client_kwargs": {"endpoint_url": "http://s3", "token": "***"}}
+    assert shown_spec(spec)["model"]["storage_options"] == hidden
+    assert scrub("no such key: AKIA1234567", spec) == "no such key: ***"
+
+
+@pytest.mark.parametrize(
+    ("model", "where"),
+    [
+        ({"kind": "vllm", "name_or_path": "a/b", "engine_kwargs": {}}, ["engine_kwargs"]),
+        (
+            {"kind": "http", "url": "http://a/v1", "model": "m", "options": {"extra_body": {}}},
+            ["options", "extra_body"],
+        ),
+    ],
+)
+def test_what_is_named_like_a_secret_in_an_engines_arguments_is_not_shown(
+    model: dict[str, Any], where: list[str]
+) -> None:
+    given = model
+    for name in where:
+        given = given[name]
+    given.update(hf_token="hf_1", seed=1)
+    spec = parse_spec(
+        {
+            "source": {"kind": "parquet", "path": "in"},
+            "model": model,
+            "sink": {"kind": "jsonl", "path": "out"},
+        }
+    )
+    shown = shown_spec(spec)["model"]
+    for name in where:
+        shown = shown[name]
+    assert shown == {"hf_token": "***", "seed": 1}

@@ -7,6 +7,9 @@ from typing import Any
 from tasks.kinds.secret_names import BARE_KEY, HIDDEN, SECRET
 from tasks.spec import BatchInferenceSpec
 
+OPTIONS = "storage_options"
+OWN_ARGUMENTS = ("init", "engine_kwargs", "extra_body")
+"""What is passed on as it is, to the user's own code or to others': secrets do not belong there."""
 SHOWN_OPTIONS = ("endpoint_url",)
 MIN_SECRET_CHARACTERS = 6
 """Shorter values of options are words like `true`, found in any text."""
@@ -20,14 +23,25 @@ CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
 def shown_spec(spec: BatchInferenceSpec) -> dict[str, Any]:
     """The spec as it may be written down: values that could be secrets are hidden."""
     fields = spec.as_json()
-    for section in ("source", "sink"):
-        fields[section]["storage_options"] = hide_values(fields[section]["storage_options"])
     fields["environment"]["env_vars"] = dict.fromkeys(fields["environment"]["env_vars"], HIDDEN)
-    for part in (fields["model"], *fields["steps"]):
-        if "init" in part:  # of the user's own code, where secrets do not belong
-            part["init"] = hide_named(part["init"])
-    shown: dict[str, Any] = hide_credentials(fields)
+    shown: dict[str, Any] = hide_credentials(hide_options(fields))
     return shown
+
+
+def hide_options(value: Any) -> Any:
+    """Hide what could be secret in options and arguments, of whichever part of a spec they are."""
+    if isinstance(value, list):
+        return [hide_options(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: hide_values(each)
+        if name == OPTIONS and isinstance(each, dict)
+        else hide_named(each)
+        if name in OWN_ARGUMENTS
+        else hide_options(each)
+        for name, each in value.items()
+    }
 
 
 def hide_values(options: dict[str, Any]) -> dict[str, Any]:
@@ -74,7 +88,7 @@ def hide_parameter(found: re.Match[str]) -> str:
 
 def scrub(text: str, spec: BatchInferenceSpec) -> str:
     """A message without the values of storage options, which errors like to quote."""
-    options = [spec.source.storage_options, spec.sink.storage_options]
+    options = [getattr(part, OPTIONS, {}) for part in (spec.source, spec.model, spec.sink)]
     for secret in sorted(set(secrets_in(options)), key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     return str(hide_credentials(text))
