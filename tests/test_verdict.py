@@ -670,8 +670,8 @@ def test_a_run_that_is_cut_reads_batches_that_are_kept(tmp_path: Path, is_cut: b
     occupancy.see(0.0, {})
     occupancy.see(9.0, {})
     spent = occupancy.as_json(Counts().snapshot())
-    attempt = SimpleNamespace(occupancy=spent, started=10.0, seconds=9.0)
-    record = SimpleNamespace(ok=[1], filtered=[], rejected=[], inferred_at=(14.5, 15.0))
+    attempt = SimpleNamespace(number=1, occupancy=spent, started=10.0, seconds=9.0)
+    record = SimpleNamespace(attempt=1, ok=[1], filtered=[], rejected=[], inferred_at=(14.5, 15.0))
     planned = SimpleNamespace(spec=classify_spec(tmp_path, cluster=CLUSTER), is_cut=is_cut)
     found = timings_of(evidence_of(planned, [attempt], [record]), 9.0)
     assert found
@@ -683,21 +683,45 @@ def test_a_run_that_is_cut_reads_batches_that_are_kept(tmp_path: Path, is_cut: b
 def test_how_long_a_replica_loads_is_the_longest_attempts_own(tmp_path: Path) -> None:
     """Neither an attempt that died as it loaded counts, nor what was there before this call."""
     attempts, records = [], []
-    for started, seconds, first_row in [(10.0, 300.0, None), (1000.0, 900.0, 1004.5)]:
+    begun = [(1, 10.0, 300.0, None), (2, 1000.0, 900.0, 1004.5)]
+    for number, started, seconds, first_row in begun:
         occupancy = Occupancy(cores=4.0)
         occupancy.see(0.0, {})
         occupancy.see(9.0 if first_row else 1.0, {})
         spent = occupancy.as_json(Counts().snapshot())
-        attempts.append(SimpleNamespace(occupancy=spent, started=started, seconds=seconds))
+        attempt = SimpleNamespace(number=number, occupancy=spent, started=started, seconds=seconds)
+        attempts.append(attempt)
     for at in [1004.5, 1700.0]:
-        record = SimpleNamespace(ok=[1], filtered=[], rejected=[], inferred_at=(at, at + 1.0))
-        records.append(record)
+        what = {"ok": [1], "filtered": [], "rejected": []}
+        records.append(SimpleNamespace(attempt=2, inferred_at=(at, at + 1.0), **what))
     planned = SimpleNamespace(spec=classify_spec(tmp_path, cluster=CLUSTER), is_cut=False)
     found = timings_of(evidence_of(planned, attempts, records), 900.0)
     followed = timings_of(evidence_of(planned, attempts[1:], records, own=records[1:]), 300.0)
     assert found
     assert followed
     assert found.replica_seconds == followed.replica_seconds == 4.5
+
+
+def test_rows_of_other_attempts_are_none_of_the_longest_ones(tmp_path: Path) -> None:
+    """Else its replicas seem quicker than they were, and a server's limit reached that was not."""
+    attempts, records = [], []
+    for number, seconds, batches in [(1, 100.0, 6), (2, 900.0, 8), (3, 50.0, 5)]:
+        occupancy = Occupancy(cores=4.0)
+        occupancy.see(0.0, {})
+        occupancy.see(seconds, {})
+        spent = occupancy.as_json(Counts().snapshot())
+        attempts.append(SimpleNamespace(number=number, occupancy=spent, started=1.0, seconds=1.0))
+        what = {"ok": [1, 2], "filtered": [3], "rejected": [4], "inferred_at": (1.0, 2.0)}
+        records += [SimpleNamespace(attempt=number, **what)] * batches
+    planned = SimpleNamespace(spec=classify_spec(tmp_path, cluster=CLUSTER), is_cut=False)
+    found = timings_of(evidence_of(planned, attempts, records), 1050.0)
+    assert found
+    assert (found.rows, found.batches) == (32, 8)
+    for record in records:
+        record.attempt = 0  # as earlier versions' records
+    found = timings_of(evidence_of(planned, attempts, records), 1050.0)
+    assert found
+    assert (found.rows, found.batches) == (76, 19)
 
 
 def test_of_a_few_batches_nothing_can_be_said(tmp_path: Path) -> None:

@@ -118,14 +118,13 @@ def timings_of(evidence: Evidence, steady: float | None) -> Timings | None:
         return None
     own = [each for each in evidence.own_attempts if each.occupancy]
     longest = max(own, key=lambda each: float(each.occupancy["seconds"]), default=None)
-    rows, batches = counted_rows(evidence.own_records)
     if isinstance(evidence.planned.spec.cluster, InlineCluster) or longest is None:
-        found = in_one_process(evidence, steady, rows, batches)
+        found = in_one_process(evidence, steady, *counted_rows(evidence.own_records))
         seen = longest.occupancy if longest else {}
         busy = seen.get("machine_busy"), seen.get("process_busy")
         return replace(found, machine_busy=busy[0], process_busy=busy[1])
     return replace(
-        on_ray(longest.occupancy, rows, batches),
+        on_ray(longest.occupancy, *counted_rows(records_of(longest, evidence))),
         replica_seconds=seconds_to_load(longest, evidence.accepted.records),
         reads_kept=evidence.planned.is_cut,
         max_gpus=evidence.last_job.max_gpus if evidence.last_job else None,
@@ -225,6 +224,15 @@ def stage_on_ray(spent: dict[str, Any], seconds: float, *, is_pool: bool) -> Sta
 def count(attempt: PastAttempt, stage: str, name: str) -> float:
     """One of a stage's counts; 0 where there is none."""
     return float(attempt.stages.get(stage, {}).get(name, 0.0))
+
+
+def records_of(attempt: PastAttempt, evidence: Evidence) -> list[Record]:
+    """Records of one of a call's attempts; the call's, where an earlier version made them.
+
+    What other attempts did took none of its workers' time.
+    """
+    own = [each for each in evidence.accepted.records if each.attempt == attempt.number]
+    return own or evidence.own_records
 
 
 def counted_rows(records: list[Record]) -> tuple[int, int]:
