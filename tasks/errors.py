@@ -221,7 +221,7 @@ class Orphaned(Retryable):
 
 
 class JobLost(Retryable):
-    """The job's process is gone and left no result."""
+    """The job's process is gone and left no result, or was told to end by others than the run."""
 
 
 class RowsMissing(Retryable):

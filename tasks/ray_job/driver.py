@@ -1,12 +1,19 @@
 """A job from its start to its result, by threads of this process or on Ray."""
 
 import json
+import signal
 from typing import Any
 
+from tasks.errors import JobLost
 from tasks.kinds.clusters import InlineCluster
 from tasks.ray_job.job import Job
 from tasks.ray_job.result import explain
 from tasks.ray_job.stage_threads import StageThreads
+
+ENDED = (
+    "the job's driver was told to end, as by Ray's dashboard, `ray job stop`, or a machine that is "
+    "shut down; to stop the run, use `batch-inference cancel`"
+)
 
 
 def run(job: Job, stages: StageThreads | None = None) -> Exception | None:
@@ -30,12 +37,22 @@ def run(job: Job, stages: StageThreads | None = None) -> Exception | None:
 
                 run_on_ray(job)
     except BaseException as error:
-        leave(job, {"state": "failed", "error": explain(error)})
+        told = JobLost(ENDED) if is_of_a_signal(error) else error
+        leave(job, {"state": "failed", "error": explain(told)})
         if not isinstance(error, Exception):
             raise
         return error
     leave(job, {"state": "succeeded", "error": None})
     return None
+
+
+def is_of_a_signal(error: BaseException) -> bool:
+    """Whether an error is somebody's wish that this process ends, which Ray's handler raises.
+
+    No code of a user's runs here that could: what threads of stages raise is of their stage.
+    """
+    by_ray = isinstance(error, SystemExit) and error.code == signal.SIGTERM
+    return by_ray or isinstance(error, KeyboardInterrupt)
 
 
 def leave(job: Job, result: dict[str, Any]) -> None:
