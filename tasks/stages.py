@@ -210,6 +210,8 @@ def moved(counts: dict[str, Any]) -> str:
     parts = [counted(counts["rows"], "row"), f"{write_number(rate)} rows/s"]
     if counts["rejected"]:
         parts.append(f"{counts['rejected']:,} set aside")
+    if passed_over := counts.get("passed_over"):  # jobs of earlier versions do not tell
+        parts.append(f"{passed_over:,} passed over")
     left = (counts["total"] or 0) - counts["rows"]  # none where more rows come than was reckoned
     if counts["state"] != "done" and left > 0 and rate:
         parts.append(f"{max(1.0, left / rate):,.0f} s left")

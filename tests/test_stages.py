@@ -79,6 +79,10 @@ def test_a_stage_whose_first_rows_take_long_does_not_look_stuck(
         said["stages"][stage] |= {"rows": 0, "parents": 0, "started": None, "updated": None}
     told = {stage: stages.summary(Look(said), stage) for stage in STAGES[1:]}
     assert told == {"preprocess": "10 rows, 10 rows/s", "infer": infer, "write": "waiting"}
+    reads_again = progress(read="running", infer="waiting", write="waiting")
+    reads_again["stages"]["read"] |= {"rows": 0, "passed_over": 12_000}
+    said_of_read = stages.summary(Look(reads_again), "read")
+    assert said_of_read == "0 rows, 0 rows/s, 12,000 passed over"
     unwritten = progress(infer="running", write="waiting")
     unwritten["stages"]["write"] |= {"rows": 0, "parents": 0, "started": None}
     assert stages.summary(Look(unwritten), "write") == "waiting", "it gathers rows for a file"

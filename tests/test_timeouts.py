@@ -159,6 +159,18 @@ def test_a_row_that_moves_ends_a_stall(clock: Clock) -> None:
     assert not stall.lasts(progress(5))
 
 
+def test_rows_that_are_passed_over_end_a_stall(clock: Clock) -> None:
+    """They are done, and of a large file that is read from its start again there are many."""
+    stall = Stall(10, since=clock.now)
+    for passed_over in range(5):
+        clock.sleep(9)
+        said = progress(0)
+        said["stages"]["read"]["passed_over"] = passed_over
+        assert not stall.lasts(said)
+    clock.sleep(11)
+    assert stall.lasts(said)
+
+
 def test_a_job_that_waits_for_its_turn_does_not_stall(clock: Clock) -> None:
     stall = Stall(10, since=clock.now)
     for _ in range(3):

@@ -20,7 +20,7 @@ from tasks.ray_job.executor_polling import PollInterval
 from tasks.ray_job.follower_heartbeat import Followed
 from tasks.ray_job.gpu_queue import await_turn, within_limit
 from tasks.ray_job.head_notes import forget_all
-from tasks.ray_job.job import LOAD_SECONDS, Job
+from tasks.ray_job.job import Job
 from tasks.ray_job.local_autoscaling import LocalAutoscaler, leave_pool_alone
 from tasks.ray_job.metrics import CountingActor
 from tasks.ray_job.nodes import await_room, check_nodes, nodes_lost, nodes_now
@@ -40,8 +40,6 @@ from tasks.ray_job.stage_functions import has_preprocessing
 from tasks.ray_job.watch import Watch
 from tasks.ray_job.writing import batches_per_write
 
-RAY_WAITS_LONGER_SECONDS = 60.0
-"""Ray's own guard against a stall comes so much later than the run's."""
 SNAPSHOT_SECONDS = 10.0
 
 
@@ -63,7 +61,7 @@ def run_on_ray(job: Job) -> None:
         BatchInferenceError: the job cannot go on.
         ray.exceptions.RayError: Ray itself failed.
     """
-    configure(job)
+    configure()
     followed = Followed(job)
     queued = Queued(job, followed)
     await_turn(job, queued)
@@ -207,7 +205,7 @@ class LastSnapshot:
         return self.last
 
 
-def configure(job: Job) -> None:
+def configure() -> None:
     """Ray Data's settings for our batches."""
     context = DataContext.get_current()
     # Every batch becomes a block of its own: Ray cuts a block that exceeds this at its rows, and
@@ -217,8 +215,7 @@ def configure(job: Job) -> None:
     context.print_on_execution_start = False
     context.execution_options = ExecutionOptions(preserve_order=False)
     context.custom_execution_callback_classes = [Watch]
-    # The run's own guard says more and comes first; this one is for a job that nobody follows.
-    patience = max(job.spec.timeouts.no_progress_seconds, LOAD_SECONDS)
-    context.execution_no_progress_timeout_s = patience + RAY_WAITS_LONGER_SECONDS
+    # Of rows that readers pass over Ray sees nothing; `Watch` does.
+    context.execution_no_progress_timeout_s = -1
     # Bounded retries have no named parameter yet.
     warnings.filterwarnings("ignore", message=".*`ray_remote_args` is deprecated.*")

@@ -43,6 +43,9 @@ class Report:
     """Of `seconds`, those in which the worker computed; in the others it waited for something."""
     device_seconds: float = 0.0
     """Infer: seconds in which the replica's GPU was busy."""
+    passed_over: int = 0
+    """Read: rows that are not handed on, since an earlier attempt has done them, or a redrive does
+    not want them."""
 
 
 SUMMED = tuple(each.name for each in fields(Report) if each.name != "stage")
@@ -62,6 +65,7 @@ class StageCount:
     parents: int = 0
     cpu_seconds: float = 0.0
     device_seconds: float = 0.0
+    passed_over: int = 0
     started: float | None = None
     updated: float | None = None
 

@@ -135,7 +135,8 @@ class Progress:
 
     def write(self, state: str, counts: Snapshot, status: JobStatus = JobStatus()) -> None:
         """Store the counts with what follows from them."""
-        if (rows := sum(count["rows"] for count in counts.values())) != self.rows:
+        rows = sum(count["rows"] + count["passed_over"] for count in counts.values())
+        if rows != self.rows:
             self.moved, self.rows = time.monotonic(), rows
         upstream_done = counts["read"]["tasks"] >= self.num_reads
         idle, stages = idle_stages(self.job), {}

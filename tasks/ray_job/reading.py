@@ -23,6 +23,7 @@ REJECTED_AT_ONCE = 2_048
 """Rows set aside that wait for others: to say why may take a millisecond each, and the budget
 for them counts what was handed on. A batch of numbers may have a million rows."""
 NO_SUCH_ROW = "with the spec's current settings, the file ends before this row"
+TELL_EVERY_SECONDS = 1.0
 SMALL_ROW = 4_096
 """Bytes. Columns of many pieces take longer wherever rows are filtered or taken: those of small
 rows are copied into one, which costs little."""
@@ -58,6 +59,11 @@ class Pending:
         """Whether there is anything to hand on."""
         return bool(self.tables or self.rejected or self.ends)
 
+    @property
+    def taken(self) -> int:
+        """Rows that wait, those set aside among them."""
+        return self.rows + len(self.rejected)
+
     def take(self, seconds: float) -> RowBatch:
         """All of it as a batch."""
         empty = pa.table({ROW: pa.array([], pa.int64())})
@@ -72,6 +78,38 @@ class Pending:
             first_rows=self.first_rows,
             seconds={"read": seconds},
         )
+
+
+@dataclass
+class Unseen:
+    """What a reader has done that no batch shows, told now and then.
+
+    Of small files there may be millions, and as many calls would keep whoever counts from counting
+    rows. To pass over what is done of a large file may take longer than a job may seem to stand
+    still.
+    """
+
+    report: Reporter
+    size: int = 0
+    """Bytes of input that are finished."""
+    passed_over: int = 0
+    """Rows."""
+    told: float = field(default_factory=time.monotonic)
+
+    def add(self, *, size: int = 0, passed_over: int = 0) -> None:
+        """More of it."""
+        self.size += size
+        self.passed_over += passed_over
+        if time.monotonic() - self.told >= TELL_EVERY_SECONDS:
+            self.tell()
+
+    def tell(self) -> None:
+        """Tell what was not told yet."""
+        if self.size or self.passed_over:
+            said = Report("read", 0, 0, 0, 0.0, size=self.size, passed_over=self.passed_over)
+            self.report(said)
+        self.size = self.passed_over = 0
+        self.told = time.monotonic()
 
 
 def read_reported(job: Job, start: int, stop: int, report: Reporter) -> Iterator[RowBatch]:
@@ -93,7 +131,7 @@ def read_share(job: Job, start: int, stop: int, report: Reporter) -> Iterator[Ro
         StageFailed: storage failed; names the file and the row.
     """
     limit = job.spec.rows_per_batch
-    pending, reader = Pending(), None
+    pending, reader, unseen = Pending(), None, Unseen(report)
     begun = time.monotonic()
     for opened in open_shards(job, start, stop):
         shard = opened.shard
@@ -105,7 +143,9 @@ def read_share(job: Job, start: int, stop: int, report: Reporter) -> Iterator[Ro
         pending.name(shard)
         row = looked_at = 0
         for read in opened.reads:
+            at, waiting = row, pending.taken
             row = add(pending, opened.todo, read, row)
+            unseen.add(passed_over=row - at - (pending.taken - waiting))
             while pending.is_full(limit):
                 if is_look_due(opened, row, looked_at):
                     opened.check_unchanged()
@@ -120,7 +160,8 @@ def read_share(job: Job, start: int, stop: int, report: Reporter) -> Iterator[Ro
         if shard.rows is None:
             pending.ends.append(ShardEnd(shard.number, row))
         if job.todo_rows is None:  # else nobody asks, and there may be millions of files
-            report(Report("read", 0, 0, 0, 0.0, size=shard.size))
+            unseen.add(size=shard.size)
+    unseen.tell()
     if pending.has_any:
         yield pending.take(time.monotonic() - begun)
 

@@ -82,3 +82,21 @@ def test_a_stage_expects_what_those_before_it_let_through(tmp_path: Path) -> Non
     last = Report("infer", 5, 0, 0, 1.0, parents=5)
     stages = told(tmp_path, 100, READ, done, done, Report("infer", 4, 2, 0, 1.0, parents=4), last)
     assert [stages[stage]["state"] for stage in ("preprocess", "infer")] == ["done", "running"]
+
+
+def test_rows_that_are_passed_over_have_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a job that reads on would be taken for one that has lost its room."""
+    now = 1_000.0
+    clock = SimpleNamespace(monotonic=lambda: now, time=lambda: now, process_time=lambda: now)
+    monkeypatch.setattr(progress, "time", clock)
+    job = job_of(spec(sink={"kind": "parquet", "path": str(tmp_path / "out")}))
+    counts = Counts()
+    told = Progress(job, counts.snapshot, num_reads=1)
+    now += 60.0
+    told.write("running", counts.snapshot())
+    assert told.moved == 1_000.0
+    counts.add(Report("read", 0, 0, 0, 0.0, passed_over=500))
+    told.write("running", counts.snapshot())
+    assert told.moved == 1_060.0

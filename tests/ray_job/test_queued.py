@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from tasks.attempt import Attempt
-from tasks.errors import Orphaned, RunStopped
+from tasks.errors import NoProgress, Orphaned, RunStopped
 from tasks.ray_job.follower_heartbeat import Followed, leave_sign
 from tasks.ray_job.job import Job
+from tasks.ray_job.progress import JobStatus
 from tests.ray_job.test_own_machine import job_of, spec
 
 CLUSTER = {"kind": "ray_jobs", "address": "http://127.0.0.1:9", "wait_for_nodes_seconds": 1800}
@@ -41,7 +42,7 @@ def test_every_wait_before_the_first_row_is_told(
 
         return wait
 
-    monkeypatch.setattr(cluster, "configure", lambda job: None)
+    monkeypatch.setattr(cluster, "configure", lambda: None)
     monkeypatch.setattr(cluster, "counting_actor", lambda job: None)
     for name in ("await_turn", "await_room", "check_nodes"):
         monkeypatch.setattr(cluster, name, waits(name))
@@ -71,22 +72,32 @@ def test_a_storage_that_is_away_ends_no_wait(
 
 
 @pytest.mark.parametrize(
-    ("timeouts", "limit", "rays"),
+    ("timeouts", "limit", "own"),
     [({}, 600, 1860), ({"no_progress_seconds": 4_000}, 4_000, 4_060)],
 )
-def test_rays_own_guard_comes_after_the_runs(
-    timeouts: dict[str, float], limit: float, rays: float, monkeypatch: pytest.MonkeyPatch
+def test_a_jobs_own_guard_comes_after_the_runs(
+    timeouts: dict[str, float], limit: float, own: float
 ) -> None:
     """Which lets a model be loaded for half an hour."""
+    from tasks.ray_job.watch import refuse_standstill
+
+    job = remote_job(Path("/nowhere"), timeouts=timeouts)
+    nobody: Any = None
+    assert Attempt(job, nobody).stall.limit_seconds == limit
+    refuse_standstill(job, JobStatus("read"), own)
+    with pytest.raises(NoProgress, match=f"stage read failed: no row has moved for {own + 1:.0f} "):
+        refuse_standstill(job, JobStatus("read"), own + 1)
+
+
+def test_rays_guard_which_sees_no_row_that_is_passed_over_ends_no_job(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from tasks.ray_job import cluster
 
     context = SimpleNamespace()
     monkeypatch.setattr(cluster, "DataContext", SimpleNamespace(get_current=lambda: context))
-    job = remote_job(Path("/nowhere"), timeouts=timeouts)
-    cluster.configure(job)
-    nobody: Any = None
-    assert Attempt(job, nobody).stall.limit_seconds == limit
-    assert context.execution_no_progress_timeout_s == rays
+    cluster.configure()
+    assert context.execution_no_progress_timeout_s == -1
 
 
 def test_a_job_that_is_told_to_stop_stops_though_somebody_follows_it(tmp_path: Path) -> None:

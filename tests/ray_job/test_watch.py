@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tasks.errors import NoProgress
 from tasks.ray_job import watch
 from tasks.ray_job.cluster import LastSnapshot
 from tasks.ray_job.counts import Counts, Report
@@ -86,6 +87,16 @@ def test_a_jobs_executor_looks_at_the_nodes_of_a_cluster_and_not_at_its_own_mach
         Watch().status(None, now)
     assert occupancy.cores == seen
     assert nodes.asked <= 1
+
+
+def test_a_job_in_which_nothing_moves_ends_itself_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever follows it would have ended it before; but nobody may."""
+    progress = SimpleNamespace(job=job_of(spec()), moved=0.0)
+    monkeypatch.setattr(watch, "status_of", lambda executor: JobStatus("infer", "a place"))
+    monkeypatch.setattr(Watch, "progress", progress)
+    assert Watch().status(None, 1_800.0).waits_for == "a place"
+    with pytest.raises(NoProgress, match="stage infer failed: no row has moved for 1900 s"):
+        Watch().status(None, 1_900.0)
 
 
 def test_what_a_job_waits_for_long_stands_in_its_log(
