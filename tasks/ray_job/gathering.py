@@ -24,7 +24,8 @@ class Group:
     folders: set[str] = field(default_factory=set)
     """Those of their rows, where rows wait for others of their folders."""
     bytes: int = 0
-    begun: float = field(default_factory=time.monotonic)
+    begun: float = 0.0
+    """When the first of them came: before, a model may have been loaded."""
 
     def has_room_for(self, folders: set[str]) -> bool:
         """Whether a write takes these folders too."""
@@ -32,6 +33,7 @@ class Group:
 
     def add(self, batch: RowBatch, folders: set[str]) -> None:
         """Another one."""
+        self.begun = self.begun if self.batches else time.monotonic()
         self.batches.append(batch)
         self.folders |= folders
         self.bytes += batch.rows.nbytes
