@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import psutil
@@ -13,6 +14,7 @@ import psutil
 from tasks.kinds.models.model import BatchLimit
 from tasks.machine import GIB
 from tasks.outputs import output_of
+from tasks.protocol.asked_at_once import asked_at_once
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.read_back import read_note
 from tasks.protocol.storage import FsspecStorage, paths_in
@@ -120,9 +122,12 @@ def halvings_of(storage: FsspecStorage, output: OutputFolder, run_id: str) -> li
 
 
 def notes_in(storage: FsspecStorage, folder: str) -> list[dict[str, Any]]:
-    """What replicas have told in a folder and below; damaged notes are passed over."""
-    found = (read_note(storage, path) or {} for path in paths_in(storage, folder, ".json"))
-    return [note for note in found if note.keys() >= NOTED]
+    """What replicas have told in a folder and below; damaged notes are passed over.
+
+    Of a model that is trained anew each night there are as many as nights.
+    """
+    found = asked_at_once(partial(read_note, storage), paths_in(storage, folder, ".json"))
+    return [note for note in found if note and note.keys() >= NOTED]
 
 
 def key_of(spec: BatchInferenceSpec, fingerprints: Mapping[str, str], device: str) -> str:

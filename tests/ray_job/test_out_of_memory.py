@@ -1,6 +1,7 @@
 """Where memory runs out, batches are halved, and the job goes on; no row is lost or doubled."""
 
 import gc
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +17,17 @@ from flows.testing import RunSpec
 from tasks.errors import InvalidSpec, OutOfMemory, StageFailed
 from tasks.kinds.models.machine_errors import is_out_of_memory
 from tasks.kinds.models.model import BatchLimit
+from tasks.outputs import output_of
 from tasks.protocol.batch import ROW, RowBatch
-from tasks.ray_job.batch_limits import OTHER_GPU, is_short, key_of, name_of, remembered_limit
+from tasks.protocol.storage import FsspecStorage
+from tasks.ray_job.batch_limits import (
+    OTHER_GPU,
+    halvings_of,
+    is_short,
+    key_of,
+    name_of,
+    remembered_limit,
+)
 from tasks.ray_job.blame import is_data_error
 from tasks.ray_job.stage_adapter import StageAdapter
 from tasks.ray_job.stage_error import stage_error
@@ -351,6 +361,23 @@ def told(spec: BatchInferenceSpec, fingerprints: dict[str, str]) -> None:
     """A replica has run out of memory."""
     job = replace(job_of(spec), pins={"fingerprints": fingerprints})
     remembered_limit(job, "cpu").halve(64)
+
+
+def test_what_replicas_of_many_models_have_told_is_read_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one that is trained each night there is more each night, and each report asks for it."""
+    spec = parse_spec({**SPEC, "sink": {"kind": "parquet", "path": str(tmp_path / "out")}})
+    for night in range(2):
+        told(spec, {**PRINTS, "model": f"of night {night}"})
+    both, read = threading.Barrier(2), FsspecStorage.read
+
+    def awaited(self: FsspecStorage, path: str) -> bytes:
+        both.wait(20)
+        return read(self, path)
+
+    monkeypatch.setattr(FsspecStorage, "read", awaited)
+    assert len(halvings_of(*output_of(spec), "run")) == 2
 
 
 @pytest.mark.prefect
