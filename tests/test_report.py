@@ -18,9 +18,11 @@ from tasks.plan import make_plan
 from tasks.protocol.rewriting import read_published
 from tasks.protocol.storage import FsspecStorage
 from tasks.publish import publish_planned
+from tasks.publishing.rejections import Rejections
+from tasks.ray_job.counts import STAGES
 from tasks.report import leave_report, report_failure, report_run, show_run
 from tasks.reporting.evidence import look_back, record_time
-from tasks.reporting.figures import measure_seconds
+from tasks.reporting.figures import measure_seconds, rejected_by_stage
 from tasks.reporting.page import time_table
 from tasks.run import attempts_in
 from tasks.run_options import RunOptions
@@ -310,6 +312,17 @@ def test_rows_set_aside_that_are_replaced_while_they_are_counted_fail_no_run(
     assert report.report
     assert (report.rows["rejected"], report.stages["infer"]["rejected"]) == (2, 2)
     assert (report.stages["write"]["rows"], report.redone_rows) == (198, 0)
+
+
+def test_a_row_that_each_attempt_has_set_aside_counts_once() -> None:
+    """Else fewer than no rows would have come to the last stage."""
+    attempts = [
+        SimpleNamespace(stages={stage: {"rejected": its.get(stage, 0)} for stage in STAGES})
+        for its in ({"preprocess": 4, "infer": 2}, {"preprocess": 1, "infer": 2})
+    ]
+    accepted, nothing_read = SimpleNamespace(rejected=[1, 2, 3, 4]), Rejections()
+    evidence: Any = SimpleNamespace(attempts=attempts, accepted=accepted, rejections=nothing_read)
+    assert +rejected_by_stage(evidence) == {"preprocess": 2, "infer": 2}
 
 
 def test_a_run_is_judged_as_its_job_was_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

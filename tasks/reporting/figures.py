@@ -113,14 +113,17 @@ def rejected_by_stage(evidence: Evidence) -> Counter[str]:
     """Rows that stayed rejected, by the stage that set them aside.
 
     Lines that a newer version has replaced since can be read no more: then the attempts' own
-    counts tell.
+    counts tell, the last one's first: each tries again what those before it have set aside.
     """
-    lines = evidence.rejections.by_stage
-    if lines.total() == len(evidence.accepted.rejected):
+    lines, left = evidence.rejections.by_stage, len(evidence.accepted.rejected)
+    if lines.total() == left:
         return lines
     told: Counter[str] = Counter()
-    for attempt in counted(evidence):
-        told.update({stage: attempt.stages[stage]["rejected"] for stage in STAGES})
+    for attempt in reversed([*counted(evidence)]):
+        for stage in STAGES:
+            its = min(left, attempt.stages[stage]["rejected"])
+            told[stage] += its
+            left -= its
     return told
 
 
