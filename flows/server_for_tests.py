@@ -22,7 +22,7 @@ from prefect.settings import (
 )
 
 from flows.own_server import await_answer, end, launch
-from tasks.kinds.models.file_model import alone_with
+from tasks.kinds.models.fetched_files import alone_with
 
 PATIENCE_SECONDS = 300
 

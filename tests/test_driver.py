@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from tasks.clusters import local
-from tasks.clusters.driver import driver_environment, end, launch, log_file, own_folder
+from tasks.clusters.driver import driver_environment, end, launch, log_file
 from tasks.clusters.local import Local
 from tasks.clusters.ray_jobs import runtime_env
 from tasks.errors import InvalidSpec, Unreachable
@@ -26,6 +26,7 @@ from tasks.plan import make_plan
 from tasks.ray_job import __main__ as driver
 from tasks.ray_job.connection import connection
 from tasks.run import left_to_do, new_job
+from tasks.temporary_folder import own_folder
 from tests.flows.conftest import spec_of
 from tests.reporting import make_inputs
 

@@ -4,22 +4,20 @@ import hashlib
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from stat import S_ISLNK
 from typing import Any
 
 import psutil
 
 from tasks.clusters.own_ray import ON_LOOPBACK, is_on_loopback
-from tasks.errors import InvalidSpec
 from tasks.machine import memory
 from tasks.ray_job.ending import remove_sessions, session_folders
 from tasks.ray_job.job import Job
 from tasks.spec import BatchInferenceSpec
+from tasks.temporary_folder import own_folder
 
 STOP_SECONDS = 10.0
 KEPT_SECONDS = 30 * 24 * 3600.0
@@ -89,25 +87,6 @@ def remove_old_logs(folder: Path) -> None:
         with suppress(OSError):  # others who start a driver remove it too
             if log.stat().st_mtime < oldest:
                 log.unlink()
-
-
-def own_folder() -> Path:
-    """Where drivers find code and leave logs: a folder to which nobody else writes.
-
-    Raises:
-        InvalidSpec: somebody else made it, who could put code of his own there; or nobody can.
-    """
-    try:
-        folder = Path(tempfile.gettempdir()) / f"prefect-ray-data-{os.getuid()}"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
-    except OSError as error:
-        problem = f"there is no folder for drivers' logs ({error}): set TMPDIR to one"
-        raise InvalidSpec(f"TMPDIR: {problem}") from error
-    if found.st_uid != os.getuid() or S_ISLNK(found.st_mode) or found.st_mode & 0o022:
-        problem = "is not a folder that only you own; remove it, or set TMPDIR to another place"
-        raise InvalidSpec.at("TMPDIR", str(folder), problem)
-    return folder
 
 
 def driver_environment(spec: BatchInferenceSpec) -> dict[str, str]:

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 import psutil
 
-from tasks.clusters.driver import driver_environment, kill, launch, own_folder
+from tasks.clusters.driver import driver_environment, kill, launch
 from tasks.clusters.own_ray import reached
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.clusters import LocalCluster
@@ -23,6 +23,7 @@ from tasks.ray_job.connection import connection
 from tasks.ray_job.job import Job
 from tasks.ray_job.waiting import WAIT
 from tasks.spec import BatchInferenceSpec
+from tasks.temporary_folder import own_folder
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from tasks.access import access_told
 from tasks.clusters.choose import api_of, max_gpus_of, resources_on
-from tasks.clusters.driver import own_folder
 from tasks.clusters.kuberay import KubeRay
 from tasks.clusters.kuberay_capacity import refuse_beyond_manifest
 from tasks.clusters.own_ray import reached
@@ -39,6 +38,7 @@ from tasks.ray_job.cluster_capacity import (
 )
 from tasks.ray_job.gpu_queue import refuse_beyond
 from tasks.spec import BatchInferenceSpec
+from tasks.temporary_folder import own_folder
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,10 @@
 """Models that lie elsewhere: fetched once for all replicas of a node, known by their content."""
 
+import os
 import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tasks.errors import InvalidSpec, Unreachable
-from tasks.kinds.models import KerasModel, OnnxModel, TorchModel, file_model
+from tasks.errors import InputChanged, InvalidSpec, Unreachable
+from tasks.kinds.models import KerasModel, OnnxModel, TorchModel, fetched_files
 from tasks.kinds.models.file_model import FileModel
 from tasks.protocol.storage import open_storage
 from tests.kinds.digits import digits_module, logits, predicted, rows_of, unseen, values
@@ -25,14 +27,15 @@ pytestmark = pytest.mark.s3
 def fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Each fetching of a model on this node, whose temporary folder is the test's."""
     calls = []
-    fetch = file_model.fetch
+    fetch = fetched_files.fetch
 
     def counting(storage: Any, files: Any, folder: Path) -> None:
         calls.append(folder)
         fetch(storage, files, folder)
 
+    (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-    monkeypatch.setattr(file_model, "fetch", counting)
+    monkeypatch.setattr(fetched_files, "fetch", counting)
     return calls
 
 
@@ -112,6 +115,74 @@ def test_what_was_tidied_away_or_cut_off_is_fetched_again(
     assert [each for each in (tmp_path / "tmp").rglob("*.onnx")] == []
 
 
+def model_at(url: str, content: bytes) -> OnnxModel:
+    """A model in memory, of which nothing is known but its size."""
+    storage, path = open_storage(url)
+    storage.write(path, content)
+    return OnnxModel(path=url, columns=["pixels"])
+
+
+def test_models_of_one_size_at_two_places_are_two(fetched: list[Path]) -> None:
+    """As those of each region are, that one script trains: of the same layers, in one second."""
+    north = model_at("memory://north/digits.onnx", b"northern")
+    south = model_at("memory://south/digits.onnx", b"southern")
+    assert north.fingerprint() == south.fingerprint()
+    found = [each.local().read_bytes() for each in (north, south, north)]
+    assert found == [b"northern", b"southern", b"northern"]
+    assert len(fetched) == 2
+
+
+def test_what_is_replaced_while_it_is_fetched_is_not_kept(
+    fetched: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who puts the old model back would get the new one, under its name."""
+    url = "memory://nightly/digits.onnx"
+    model = model_at(url, b"old")
+    storage, path = open_storage(url)
+    get_file = type(storage.filesystem).get_file
+
+    def late(filesystem: Any, source: str, target: str) -> None:
+        storage.write(path, b"another one")
+        get_file(filesystem, source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(storage.filesystem), "get_file", late)
+        with pytest.raises(InputChanged, match=r"'memory:///?nightly/digits.onnx' was replaced"):
+            model.local()
+    storage.write(path, b"old")
+    assert model.local().read_bytes() == b"old"
+
+
+def test_nobody_else_can_put_a_model_in_the_place_of_one_that_is_fetched(
+    tmp_path: Path, fetched: list[Path]
+) -> None:
+    model = model_at("memory://models/digits.onnx", b"weights")
+    model.local()
+    (folder,) = (tmp_path / "tmp").iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o777)
+    with pytest.raises(InvalidSpec, match=r"^TMPDIR: .*is not a folder that only you own"):
+        model.local()
+
+
+def test_a_model_that_nobody_wants_any_more_is_removed(fetched: list[Path]) -> None:
+    """One that is trained each night would fill the disk."""
+    month = fetched_files.KEPT_SECONDS
+    ages = {"old": month + 60, "new": month - 60, "used again": month + 60}
+    places = {name: model_at(f"memory://{name}/digits.onnx", b"weights") for name in ages}
+    files = {name: model.local() for name, model in places.items()}
+    now = time.time()
+    for name, age in ages.items():
+        os.utime(fetched_files.lock_of(files[name].parent), (now - age, now - age))
+    half = fetched_files.unfinished_of(files["old"].parent)
+    half.mkdir()  # of a replica that was killed
+    assert places["used again"].local() == files["used again"]
+    model_at("memory://newest/digits.onnx", b"weights").local()
+    assert {name for name, file in files.items() if file.exists()} == {"new", "used again"}
+    assert not half.exists()
+    assert places["old"].local().read_bytes() == b"weights"
+
+
 def cut_off_after_a_few_bytes(filesystem: Any, source: str, target: str) -> None:
     Path(target).write_bytes(b"wei")
     raise OSError("the connection was cut off")
@@ -121,7 +192,7 @@ def test_another_process_waits_for_the_first(tmp_path: Path) -> None:
     """What threads show is no proof for processes."""
     code = (
         "import sys; from pathlib import Path\n"
-        "from tasks.kinds.models.file_model import alone_with\n"
+        "from tasks.kinds.models.fetched_files import alone_with\n"
         "with alone_with(Path(sys.argv[1])): print('in', flush=True); sys.stdin.read()"
     )
     folder = tmp_path / "models" / "digest"
@@ -140,7 +211,7 @@ def test_another_process_waits_for_the_first(tmp_path: Path) -> None:
 
 
 def enter(folder: Path) -> bool:
-    with file_model.alone_with(folder):
+    with fetched_files.alone_with(folder):
         return True
 
 

@@ -49,7 +49,7 @@ def test_a_driver_wants_a_folder_for_its_log(
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/proc"])
     with pytest.raises(
-        InvalidSpec, match=r"TMPDIR: there is no folder for drivers' logs .*'/proc'.*: set TMPDIR"
+        InvalidSpec, match=r"TMPDIR: there is no folder for temporary files .*'/proc'.*: set TMPDIR"
     ):
         check_cluster(spec_of(tmp_path, cluster={"kind": "local"}))
     check_cluster(spec_of(tmp_path))  # inline

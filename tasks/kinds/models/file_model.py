@@ -1,12 +1,8 @@
 """What models that lie in a file or folder have in common: where it is, what identifies it."""
 
-import fcntl
 import hashlib
 import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, ClassVar, TypeVar
 
@@ -15,14 +11,13 @@ from pydantic import Field
 from tasks.errors import InvalidSpec, Unreachable
 from tasks.kinds.filesystem_options import StorageOptions
 from tasks.kinds.first_line import first_line
+from tasks.kinds.models.fetched_files import fetched
 from tasks.kinds.models.model import Model
 from tasks.kinds.models.safetensors_file import refuse_pointer
 from tasks.protocol.object_stat import Stat
 from tasks.protocol.storage import FsspecStorage, open_storage
 
 Found = TypeVar("Found")
-FETCHED = "batch-inference-models"
-"""Folder in the node's temporary one, where models from elsewhere are kept for all replicas."""
 
 
 class FileModel(Model):
@@ -160,11 +155,7 @@ class FileModel(Model):
         if storage.is_local:
             return Path(path)
         files = self.files()
-        folder = Path(tempfile.gettempdir()) / FETCHED / self.fingerprint()
-        with alone_with(folder):
-            if not all((folder / name).exists() for name in files):
-                shutil.rmtree(folder, ignore_errors=True)  # who tidies up temporary files was here
-                fetch(storage, files, folder)
+        folder = fetched(storage, path, files)
         return folder / os.path.basename(path) if [*files] == [os.path.basename(path)] else folder
 
 
@@ -172,23 +163,3 @@ def sha256_of(path: str) -> str:
     """Digest of a local file's bytes."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-@contextmanager
-def alone_with(folder: Path) -> Iterator[None]:
-    """Wait while another process of this node is busy with a folder, such as a second replica."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with folder.with_name(f".{folder.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # let go of with the file, also by a process that dies
-        yield
-
-
-def fetch(storage: FsspecStorage, files: dict[str, Stat], folder: Path) -> None:
-    """Copy files into a folder that is there whole or not at all, while alone with it."""
-    unfinished = folder.with_name(f".{folder.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    for name, stat in files.items():
-        target = unfinished / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        storage.filesystem.get_file(stat.path, str(target))
-    unfinished.rename(folder)
