@@ -1,6 +1,8 @@
 """Tells errors of the memory, a device or the network: no row's fault, and no file's."""
 
+import errno
 import re
+import socket
 from functools import lru_cache
 
 SAID = re.compile(
@@ -61,7 +63,23 @@ NO_OBJECT = ("NoSuchKey", "404")
 """How S3 says that an object is not there; other refusals, such as of an expired token, may be the
 machine's, whatever their status."""
 
-OWN_STATUS = {"urllib.error.HTTPError": "code", "aiohttp.client_exceptions": "status"}
+NO_NETWORK = (errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH)
+"""Of the system's errors those that are a lost connection, and no class of Python's says so."""
+CALLS = ("grpc.RpcError", "tritonclient.utils.InferenceServerException")
+"""Errors of calls that a server has answered, or has not: gRPC's, and those of Triton's client."""
+OF_THE_CALL = (
+    *("INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED"),
+    *("FAILED_PRECONDITION", "OUT_OF_RANGE", "400", "404", "413", "422"),
+)
+"""Of their statuses those that another call might not have had."""
+TOO_LARGE = "message larger than max"
+"""What gRPC says of a call itself, though its status is that of a server without room."""
+OWN_STATUS = {
+    "urllib.error.HTTPError": "code",
+    "aiohttp.client_exceptions": "status",
+    "google.api_core.exceptions": "code",
+    "gcsfs.retry.HttpError": "code",
+}
 """Where errors themselves have what a server has answered."""
 NOBODYS_STATUSES = (401, 407, 408, 425, 429)
 """Of a server that would have answered another request no better, as those of 500 and above; what
@@ -103,7 +121,7 @@ def http_status(error: BaseException) -> int | None:
     answer = getattr(error, "response", None)
     found = [getattr(answer, name, None) for name in ("status_code", "status")]
     own = (name for known, name in OWN_STATUS.items() if is_named(error, (known,)))
-    found += [getattr(error, name, None) for name in own]
+    found += [getattr(error, name, None) for name in (*own, "status_code")]
     return next((each for each in found if isinstance(each, int) and each), None)
 
 
@@ -146,10 +164,36 @@ def is_of_network_or_device(error: BaseException) -> bool:
         return False
     if isinstance(error, (ConnectionError, TimeoutError)) or is_out_of_memory(error):
         return True
+    if is_without_network(error) or is_of_a_database(error) or is_of_a_call(error):
+        return True
     is_general = isinstance(error, RuntimeError) or type(error).__name__ in GENERAL
     if is_general and DEVICE_MESSAGE.search(words_of(error)):
         return True
     return type(error).__name__ in DEVICE_ERRORS or is_named(error, NETWORK_ERRORS)
+
+
+def is_without_network(error: BaseException) -> bool:
+    """Whether the system finds no way to a host, or to who knows its address."""
+    is_lost = isinstance(error, OSError) and error.errno in NO_NETWORK
+    return is_lost or isinstance(error, socket.gaierror)
+
+
+def is_of_a_database(error: BaseException) -> bool:
+    """Whether a database's driver says that it is away, by the name that Python's PEP 249 has.
+
+    SQLite's, which has no server, says so of wrong SQL too; others hand it on as their own.
+    """
+    is_named_so = "OperationalError" in {each.__name__ for each in type(error).__mro__}
+    return is_named_so and not any(is_named(each, ("sqlite3",)) for each in chain(error))
+
+
+def is_of_a_call(error: BaseException) -> bool:
+    """Whether a call of gRPC's or Triton's failed as any other would have."""
+    if not is_named(error, CALLS):
+        return False
+    ask = getattr(error, "code", None) or getattr(error, "status", None)
+    status = str(ask() if callable(ask) else None).removeprefix("StatusCode.")
+    return status not in OF_THE_CALL and TOO_LARGE not in words_of(error)
 
 
 def leads_nowhere(error: BaseException) -> bool:
