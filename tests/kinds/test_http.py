@@ -203,6 +203,17 @@ def test_a_row_that_is_refused_costs_the_others_nothing(server: LlmServer, task:
         assert len(server.bodies) < most, "only halves of the requests with a bad text are repeated"
 
 
+def test_a_row_of_more_tokens_than_a_minute_has_is_not_waited_for(server: LlmServer) -> None:
+    """OpenAI says so with the status of a server that is asked too often."""
+    alone = "Request too large for m on tokens per min (TPM): Limit 30000, Requested 41000."
+    large = error(429, alone, "rate_limit_exceeded")
+    server.behave = lambda texts, before: large if "word 3" in texts else None
+    outcome = call_with_blame(model_of(server).predictor(Placement()), rows_of(words(8)))
+    assert list(outcome.failed) == [3]
+    assert "refused this row: 429 Request too large" in str(outcome.failed[3])
+    assert server.texts["word 3"] == 1
+
+
 def test_children_of_one_row_have_answers_of_their_own(server: LlmServer) -> None:
     rows = pa.table({ROW: [1, 1, 2, 2], "prompt": ["a", "b", "same", "same"]})
     server.behave = lambda texts, before: error(400, "no") if texts == ["b"] else None
@@ -365,6 +376,53 @@ def test_a_row_that_takes_too_long_is_set_aside_where_others_do_not(server: LlmS
     assert "not answer within model.timeout_seconds 1 s, 2 times" in str(outcome.failed[3])
 
 
+@pytest.mark.parametrize("status", [504, 524])
+def test_a_row_for_which_a_gateway_does_not_wait_is_set_aside_where_others_are_answered(
+    server: LlmServer, status: int
+) -> None:
+    """Else no run would ever come by it: gateways wait a minute or two, and no setting helps."""
+    late = error(status, "the gateway waited for 60 s")
+    server.behave = lambda texts, before: late if "word 3" in texts else None
+    predict = model_of(server, concurrency=4, max_retries=2).predictor(Placement())
+    outcome = call_with_blame(predict, rows_of(words(20)))
+    assert list(outcome.failed) == [3]
+    assert f"answered {status} the gateway waited for 60 s, 3 times" in str(outcome.failed[3])
+
+
+@pytest.mark.parametrize(
+    "choices", [[], None, [None], [{"message": {"content": "a"}, "finish_reason": "error"}]]
+)
+def test_a_row_that_a_server_never_answers_properly_is_set_aside_where_others_are(
+    server: LlmServer, choices: Any
+) -> None:
+    """As some do where a filter stops a prompt."""
+    server.behave = lambda texts, before: (
+        Said(200, {"choices": choices}) if "word 3" in texts else None
+    )
+    predict = model_of(server, concurrency=4, max_retries=2).predictor(Placement())
+    outcome = call_with_blame(predict, rows_of(words(20)))
+    assert list(outcome.failed) == [3]
+    assert "3 times for this row, while it answered others" in str(outcome.failed[3])
+
+
+def test_a_server_that_forgets_how_to_answer_sets_nothing_aside(server: LlmServer) -> None:
+    """By the time that it is asked for the least."""
+    server.behave = lambda texts, before: (
+        Said(200, {"choices": []}) if {"word 3", "."} & {*texts} else None
+    )
+    predict = model_of(server, concurrency=4, max_retries=4).predictor(Placement())
+    with pytest.raises(Unreachable, match="answered without one choice"):
+        call_with_blame(predict, rows_of(words(15)))
+
+
+def test_rows_that_are_late_together_are_no_fault_of_one(server: LlmServer) -> None:
+    late = error(504, "too late")
+    server.behave = lambda texts, before: late if "word 3" in texts else None
+    fields = {"task": "embedding", "texts_per_request": 5, "concurrency": 4, "max_retries": 1}
+    with pytest.raises(Unreachable, match=r"answered 504 too late \(after 2 tries"):
+        asked(server, words(40), **fields)
+
+
 def test_a_server_that_breaks_down_while_it_answers_sets_nothing_aside(server: LlmServer) -> None:
     """What it fails on at last was asked before it answered most others."""
     server.behave = lambda texts, before: (
@@ -387,6 +445,14 @@ def test_a_key_that_is_forbidden_everything_is_no_rows_fault(server: LlmServer) 
     server.behave = lambda texts, before: error(403, "not yours")
     with pytest.raises(InvalidSpec, match=r"answered 403 not yours; check model.api_key_env"):
         asked(server, words(4))
+
+
+def test_a_key_that_is_revoked_meanwhile_is_no_rows_fault(server: LlmServer) -> None:
+    server.behave = lambda texts, before: error(403, "revoked") if before >= 8 else None
+    predict = model_of(server, concurrency=2).predictor(Placement())
+    with pytest.raises(InvalidSpec, match=r"answered 403 revoked; check model.api_key_env"):
+        call_with_blame(predict, rows_of(words(200)))
+    assert len(server.bodies) <= 8 + 2 * 6, "each is asked about twice more, and the smallest"
 
 
 def test_an_error_with_a_good_status_is_told(server: LlmServer) -> None:

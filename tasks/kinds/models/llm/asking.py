@@ -86,7 +86,8 @@ class Asking:
         try:
             # Images become text in it, while others' answers are waited for.
             body = await asyncio.to_thread(form.body, prompts)
-            request = Request(form.path, body, read, form.trial, rows == 1, is_suspect)
+            trial = form.trial, partial(form.read, rows=1)
+            request = Request(form.path, body, read, *trial, rows == 1, is_suspect)
             return await self.endpoint.post(client, request)
         except (ValueError, TypeError) as error:  # TypeError: what JSON has no word for
             if rows == 1:

@@ -50,10 +50,16 @@ class Request:
     """Raises ValueError where the row is at fault, TryAgain where the server is."""
     trial: dict[str, Any]
     """Body of the smallest request that there is, to see whether the server answers any."""
+    read_trial: Callable[[Reply], list[Any]]
+    """Reads the reply to that; errors as of `read`."""
     is_single: bool = True
     """Whether it is about one row."""
     is_suspect: bool = False
     """Whether it is part of one that the server fails on."""
+
+    def may_be_to_blame(self, error: TryAgain) -> bool:
+        """Whether this very request may have led to an error; one of many rows may well be late."""
+        return error.is_broken or (error.is_late and self.is_single)
 
 
 class GivenUp(Exception):
@@ -127,7 +133,7 @@ class Endpoint:
                     return await self.try_to_post(client, request)
                 except Forbidden as error:
                     # Those that moderate say so of a text; of a key it is true of all requests.
-                    if self.answered:
+                    if self.answered and await self.lets_others_pass(client, request):
                         raise Refused(f"the server refused this row: {error}") from None
                     if tries > FORBIDDEN_TRIES:
                         raise
@@ -136,7 +142,7 @@ class Endpoint:
                     self.failing += not has_failed
                     has_failed, wait = True, self.backoff(tries, error)
                     is_late = time.monotonic() - began + wait > LONGEST_REQUEST_SECONDS
-                    is_bad = request.is_suspect and error.may_be_the_rows
+                    is_bad = request.is_suspect and request.may_be_to_blame(error)
                     retries = min(self.max_retries, SUSPECT_RETRIES if is_bad else self.max_retries)
                     if tries > retries or wait > LONGEST_WAIT_SECONDS or is_late:
                         raise GivenUp(error, tries) from None
@@ -160,15 +166,33 @@ class Endpoint:
             others: requests that were answered meanwhile.
         """
         stands_out = request.is_suspect or others > self.failing
-        if not (error.may_be_the_rows and stands_out):
+        if not (request.may_be_to_blame(error) and stands_out):
             return False
-        await self.requests.take()
         try:
-            async with asyncio.timeout(self.timeout_seconds):
-                reply_of(await client.post(request.path, json=request.trial), self.url)
+            request.read_trial(await self.reply_to_trial(client, request))
+        except Refused:
+            return False
+        except ValueError:  # of one token there may be no text
+            return True
         except Exception:
             return False
         return True
+
+    async def lets_others_pass(self, client: "httpx.AsyncClient", request: Request) -> bool:
+        """Whether the smallest request of all is not forbidden now, as where a key was revoked."""
+        try:
+            await self.reply_to_trial(client, request)
+        except InvalidSpec:
+            return False
+        except Exception:
+            return True
+        return True
+
+    async def reply_to_trial(self, client: "httpx.AsyncClient", request: Request) -> Reply:
+        """What the server replies to the smallest request of all; errors as of `reply_of`."""
+        await self.requests.take()
+        async with asyncio.timeout(self.timeout_seconds):
+            return reply_of(await client.post(request.path, json=request.trial), self.url)
 
     async def try_to_post(self, client: "httpx.AsyncClient", request: Request) -> list[Any]:
         """The server's answers to one request, at one's turn; errors as `post`, and TryAgain."""
@@ -187,12 +211,13 @@ class Endpoint:
             return request.read(reply)
         except TimeoutError:
             late = f"did not answer within model.timeout_seconds {self.timeout_seconds:g} s"
-            raise TryAgain(late, may_be_the_rows=request.is_single) from None
+            raise TryAgain(late, is_late=True) from None
         except httpx.RequestError as error:
             said = self.credentials.hide(f"{type(error).__name__} {error}".strip())
             raise TryAgain(said) from None
         except (AttributeError, LookupError, TypeError) as error:
-            raise TryAgain(f"gave an answer that is not in OpenAI's form: {error}") from None
+            said = f"gave an answer that is not in OpenAI's form: {error}"
+            raise TryAgain(said, is_broken=True) from None
         except (ValueError, InvalidSpec, TryAgain) as error:
             error.args = (self.credentials.hide(str(error)),)
             raise

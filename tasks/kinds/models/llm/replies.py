@@ -45,9 +45,10 @@ def read_embeddings(reply: Reply, *, rows: int) -> list[list[float]]:
         by_index = {int(each["index"]): each["embedding"] for each in reply["data"]}
         given = len(reply["data"])
     except (KeyError, TypeError, ValueError) as error:
-        raise TryAgain(f"answered without embeddings, with {sorted(reply)}") from error
+        said = f"answered without embeddings, with {sorted(reply)}"
+        raise TryAgain(said, is_broken=True) from error
     if given != rows:
-        raise TryAgain(f"answered with {given} embeddings for {rows} texts")
+        raise TryAgain(f"answered with {given} embeddings for {rows} texts", is_broken=True)
     if len(by_index) != rows:
         raise TryAgain(
             f"answered with embeddings of the same index for {rows} texts, so which belongs to "
@@ -72,7 +73,8 @@ def only_choice(reply: Reply, rows: int) -> dict[str, Any]:
     """
     choices = reply.get("choices")
     if not isinstance(choices, list) or len(choices) != rows:
-        raise TryAgain(f"answered without one choice for each row, with {sorted(reply)}")
+        said = f"answered without one choice for each row, with {sorted(reply)}"
+        raise TryAgain(said, is_broken=True)
     choice: dict[str, Any] = choices[0]
     return choice
 
@@ -88,7 +90,8 @@ def generated(reply: Reply, choice: dict[str, Any], text: object, refusal: objec
     if reason == "content_filter":
         raise ValueError("the server's content filter stopped the answer")
     if reason in GIVEN_UP:
-        raise TryAgain(f"did not finish an answer; finish_reason is {reason}")
+        said = f"did not finish an answer; finish_reason is {reason}"
+        raise TryAgain(said, is_broken=True)
     text = joined(text)
     if refusal or not isinstance(text, str):
         why = f"the model refused: {refusal}" if refusal else f"finish_reason is {reason}"

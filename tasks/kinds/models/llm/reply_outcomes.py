@@ -16,6 +16,8 @@ OF_THE_ROW = (400, 413, 422)
 """The request itself is refused: too long, filtered, not what the model takes."""
 WORTH_ANOTHER_TRY = (408, 409, 425, 429)
 """Beside those from 500 on."""
+TIMED_OUT = (504, 524)
+"""What a gateway says, and Cloudflare's, that has waited for an answer for as long as it does."""
 NO_SUCH_PLACE = (404, 405)
 HINTS = {
     401: "see model.api_key_env",
@@ -26,6 +28,9 @@ HINTS = {
 }
 OUT_OF_MONEY = "insufficient_quota"
 """OpenAI's code for a limit that no waiting lifts, said with the status for too many requests."""
+TOO_LARGE = "Request too large"
+"""How OpenAI's message begins of a request that alone is more than a minute's tokens, with the
+status for too many requests: no waiting helps it."""
 GIVEN_UP = ("error", "abort")
 """Finish reasons of answers that a server or an engine has not brought to their end."""
 MESSAGE_CHARACTERS = 1_000
@@ -47,13 +52,20 @@ class TryAgain(Exception):
     """The server cannot answer now: no row's fault, as far as one reply can tell."""
 
     def __init__(
-        self, problem: str, seconds: float | None = None, *, may_be_the_rows: bool = False
+        self,
+        problem: str,
+        seconds: float | None = None,
+        *,
+        is_broken: bool = False,
+        is_late: bool = False,
     ) -> None:
         super().__init__(problem)
         self.seconds = seconds
         """How long the server asks to wait; None where it does not say."""
-        self.may_be_the_rows = may_be_the_rows
+        self.is_broken = is_broken
         """Whether servers also fail so on one request that others beside it do not suffer from."""
+        self.is_late = is_late
+        """Whether the answer did not come in time."""
 
 
 def reply_of(response: "httpx.Response", url: str) -> Reply:
@@ -71,13 +83,17 @@ def reply_of(response: "httpx.Response", url: str) -> Reply:
             return reply
         status = status_within(reply)
     said = f"{status} {message_of(response)}"
-    if status in OF_THE_ROW:
+    is_too_large = status == HTTPStatus.TOO_MANY_REQUESTS and TOO_LARGE in said
+    if status in OF_THE_ROW or is_too_large:
         raise Refused(f"the server refused this row: {said}")
     may_change = status in WORTH_ANOTHER_TRY or status >= HTTPStatus.INTERNAL_SERVER_ERROR
     if may_change and OUT_OF_MONEY not in code_of(response):
-        is_broken = status == HTTPStatus.INTERNAL_SERVER_ERROR
-        seconds = seconds_to_wait(response)
-        raise TryAgain(f"answered {said}", seconds, may_be_the_rows=is_broken)
+        raise TryAgain(
+            f"answered {said}",
+            seconds_to_wait(response),
+            is_broken=status == HTTPStatus.INTERNAL_SERVER_ERROR,
+            is_late=status in TIMED_OUT,
+        )
     kind = Forbidden if status == HTTPStatus.FORBIDDEN else InvalidSpec
     raise kind.at("model.url", url, f"answered {said}; {hint_of(response, status)}")
 
