@@ -58,6 +58,8 @@ class LlmServer:
     key: str | None = None
     """The only one that is let in."""
     lists_models: bool = True
+    listed: Said | None = None
+    """The list of models, where it is not in OpenAI's form."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     bodies: list[dict[str, Any]] = field(default_factory=list)
     """Of requests for answers, in the order they came."""
@@ -77,7 +79,8 @@ class LlmServer:
             return error(401, f"Incorrect API key provided: {headers.get('Authorization')}")
         if path == "/v1/models":
             listed = {"object": "list", "data": [{"id": MODEL, "object": "model"}]}
-            return Said(200, listed) if self.lists_models else error(404, "no such page")
+            told = self.listed or Said(200, listed)
+            return told if self.lists_models else error(404, "no such page")
         if path not in ANSWERS:
             return error(404, "no such page")
         if body.get("model") != MODEL:

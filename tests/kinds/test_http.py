@@ -642,6 +642,20 @@ def test_a_busy_server_passes_the_check_and_a_broken_one_does_not(server: LlmSer
         model_of(server).check()
 
 
+@pytest.mark.parametrize(
+    "listed", [Said(200, [{"id": MODEL}]), Said(200, b"<html>"), Said(200, {"data": [MODEL]})]
+)
+def test_a_server_that_lists_its_models_otherwise_is_asked_for_a_word(
+    server: LlmServer, listed: Said
+) -> None:
+    """As Together's does, which gives a list alone."""
+    server.listed = listed
+    model_of(server).check()
+    assert len(server.bodies) == 1
+    with pytest.raises(InvalidSpec, match=r"model 'other' does not exist; check model\.model"):
+        model_of(server, model="other").check()
+
+
 def test_check_finds_nobody(server: LlmServer) -> None:
     with pytest.raises(Unreachable, match="does not answer: ConnectError"):
         model_of(server, url="http://127.0.0.1:9/v1").check()
@@ -696,6 +710,8 @@ def test_a_key_that_no_header_can_hold_is_not_shown(
         ({"url": "localhost:8000/v1"}, "must name a server, such as http://localhost:8000/v1"),
         ({"url": "http://host:port/v1"}, "is not a URL: Port could not be cast"),
         ({"url": "http://[::1/v1"}, "is not a URL: Invalid IPv6"),
+        ({"url": "http://a..b/v1"}, "is not a URL: .*label empty"),
+        ({"url": "http://host/v1\x01"}, "has a space in it, or a line break or the like"),
         ({"url": "http://ho st/v1"}, "has a space in it"),
         ({"url": "https://host/v1/chat/completions/"}, "ends in chat/completions, which is added"),
         ({"task": "embedding", "system_prompt": "x"}, "is for chat, not embedding"),
@@ -707,6 +723,16 @@ def test_a_key_that_no_header_can_hold_is_not_shown(
 def test_what_does_not_go_together_is_refused(fields: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValidationError, match=f"(?s){problem}"):
         HttpModel.model_validate({"url": "http://host/v1", "model": "m", **fields})
+
+
+@pytest.mark.parametrize("name", ["api key", "api-key:", "", "clé"])
+def test_what_no_header_is_called_is_refused(
+    server: LlmServer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server, which is there, was said not to answer."""
+    monkeypatch.setenv("LLM_KEY", KEY)
+    with pytest.raises(InvalidSpec, match=r"^model.headers_env: .* not a name that an HTTP header"):
+        model_of(server, headers_env={name: "LLM_KEY"}).check()
 
 
 def test_a_notebooks_event_loop_is_left_alone(server: LlmServer) -> None:

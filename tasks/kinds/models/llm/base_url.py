@@ -17,10 +17,11 @@ def as_base(url: str) -> str:
     try:
         parts = urlsplit(url)
         port = parts.port
+        (parts.hostname or "").encode("idna")  # as who asks for its address does
     except ValueError as error:
         raise ValueError(f"is not a URL: {error}") from None
-    if any(each.isspace() for each in url):
-        raise ValueError("has a space in it, or a line break")
+    if any(each.isspace() or not each.isprintable() for each in url):
+        raise ValueError("has a space in it, or a line break or the like")
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
         raise ValueError("must name a server, such as http://localhost:8000/v1")
     if set(url) & set("@?#"):

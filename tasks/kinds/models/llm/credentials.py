@@ -12,6 +12,8 @@ MIN_SECRET_CHARACTERS = 6
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 USUAL_NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
 """What no key looks like, so that a message may show it."""
+HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
+"""What a header may be called."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,16 @@ class Credentials:
             headers: variables by the headers' names.
 
         Raises:
-            InvalidSpec: a variable is not set, or holds what no header can; never shows it.
+            InvalidSpec: a variable is not set, or holds what no header can; never shows it. Or a
+                header has no name.
         """
         found = {}
         if api_key is not None:
             found["Authorization"] = f"Bearer {secret('model.api_key_env', api_key)}"
         for name, variable in headers.items():
+            if not HEADER.fullmatch(name):
+                problem = "is not a name that an HTTP header can have, as api-key is"
+                raise InvalidSpec.at("model.headers_env", name, problem)
             found[name] = secret(f"model.headers_env.{name}", variable)
         return cls(found)
 

@@ -61,19 +61,19 @@ def check_server(
 
 
 def names_of(response: "httpx.Response", url: str) -> list[str]:
-    """The models that a server lists; not all servers do, or list all that they have.
+    """The models that a server lists; not all servers do, or as OpenAI's, or all that they have.
 
     Raises:
         InvalidSpec: it does not let us in.
-        TryAgain: it cannot answer now.
     """
     if response.status_code in TELL_NOTHING:
         return []
     try:
         listed = reply_of(response, url).get("data")
-    except Refused:
+    except (Refused, TryAgain):  # whether it answers, a request like those to come will tell
         return []
-    return [str(each.get("id")) for each in listed] if isinstance(listed, list) else []
+    found = listed if isinstance(listed, list) else []
+    return [str(each.get("id")) for each in found if isinstance(each, dict)]
 
 
 def check_trial(response: "httpx.Response", url: str, names: list[str]) -> None:
