@@ -85,8 +85,10 @@ def test_a_row_without_an_image_is_set_aside_alone_and_unasked(server: LlmServer
 
 
 def test_urls_are_the_models_to_fetch(server: LlmServer) -> None:
-    outcome = asked(server, [" HTTPS://shop.example/a.jpg", "/a.jpg"], prompt="?")
+    drawn = "data:image/svg+xml,<svg/>"  # which vLLM's engine takes for its own failure
+    outcome = asked(server, [" HTTPS://shop.example/a.jpg", "/a.jpg", drawn], prompt="?")
     assert "column 'photo' has '/a.jpg' in this row, which is not the URL" in str(outcome.failed[1])
+    assert "or data:image/png;base64, or the like" in str(outcome.failed[2])
     (body,) = server.bodies
     (image, _) = body["messages"][0]["content"]
     assert image == {"type": "image_url", "image_url": {"url": "HTTPS://shop.example/a.jpg"}}

@@ -4,11 +4,15 @@ Here the engine is a stand-in, since vLLM wants an older FastAPI than Prefect. `
 this file, and `test_vllm_engine.py`, with vLLM itself.
 """
 
+import base64
 import importlib
 import importlib.util
 import inspect
+import io
 import json
 import shutil
+import struct
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +22,7 @@ from unittest.mock import create_autospec
 import numpy as np
 import pyarrow as pa
 import pytest
+from PIL import Image
 from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec, StageFailed
@@ -52,6 +57,17 @@ def outcome_of(values: list[Any], **fields: Any) -> Outcome:
     model = model_of(**fields)
     predict = model.predictor(Placement("cuda", dtype="bfloat16"))
     return call_with_blame(predict, rows_of(values, model.input_column))
+
+
+def png_of(width: int, height: int) -> bytes:
+    """The beginning of a file, which tells the size of a picture."""
+    size = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    parts = [(b"IHDR", size), (b"IDAT", b"")]
+    chunks = [
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        for name, data in parts
+    ]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 
 def texts_of(outcome: Outcome) -> list[str]:
@@ -182,6 +198,25 @@ def test_settings_of_the_tokenizer_are_each_calls_own(
 def test_a_broken_engine_is_no_rows_fault(engine: type[LLM], task: str) -> None:
     with pytest.raises(StageFailed, match="vLLM's engine failed: EngineDeadError: EngineCore"):
         outcome_of(["abc", BROKEN], task=task)
+
+
+def test_an_image_too_large_to_be_decoded_is_the_rows_fault(
+    engine: type[LLM], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pillow raises what is no ValueError, and vLLM lets it pass."""
+    bomb = png_of(20_000, 20_000)
+
+    def decode(llm: LLM, talks: Sequence[Any], *others: Any, **settings: Any) -> list[str]:
+        url = talks[0][-1]["content"][0]["image_url"]["url"]
+        Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2])))
+        return llm.enqueue(["abc"], *others, use_tqdm=False)
+
+    monkeypatch.setattr(LLM, "enqueue_chat", decode)
+    rows = pa.table({ROW: pa.array([7, 8], pa.int64()), "photo": [bomb, png_of(2, 2)]})
+    model = model_of(image_column="photo", prompt="?")
+    outcome = call_with_blame(model.predictor(Placement("cuda", dtype="bfloat16")), rows)
+    assert list(outcome.failed) == [7]
+    assert texts_of(outcome) == ["cba"]
 
 
 def test_embeddings(engine: type[LLM]) -> None:

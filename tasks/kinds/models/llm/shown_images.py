@@ -25,8 +25,8 @@ KNOWN_FORMATS = re.compile(
     re.DOTALL,
 )
 """How files begin that all vision models' servers read."""
-URL = re.compile(r"https?://|data:image/", re.IGNORECASE)
-SENT_IMAGE = re.compile(r'data:image/\w+;base64,[^"]+')
+URL = re.compile(r"(?i:https?://)|(?i:data:image/)[^,]*;base64,")
+SENT_IMAGE = re.compile(r'data:image/[^,"]*;base64,[^"]+')
 TOKENS_OF_IMAGE = 1_000
 """About, of a photo; what it really was, the server says."""
 
@@ -109,7 +109,8 @@ def url_of(image: Shown, column: str) -> str:
     """
     if isinstance(image, str):
         if not URL.match(image.strip()):
-            problem = f"has {image[:80]!r} in this row, which is not the URL of an image"
+            problem = f"has {image[:80]!r} in this row, which is not the URL of an image: it must "
+            problem += "begin with http://, https:// or data:image/png;base64, or the like"
             raise ValueError(f"column {column!r} {problem}")
         return image.strip()
     if isinstance(image, np.ndarray):
