@@ -148,6 +148,14 @@ def test_what_is_drawn_depends_on_seed_and_row(engine: type[LLM]) -> None:
     assert engine.made[1].parameters[0].given == {"max_tokens": 128, "temperature": 0.0}
 
 
+def test_settings_that_vllm_does_not_take_are_no_rows_fault(engine: type[LLM]) -> None:
+    model = model_of(options={"sampling_params": {"min_pp": 0.1}})
+    with pytest.raises(InvalidSpec, match=r"^model.options: .* vLLM takes: .* 'min_pp'"):
+        model.predictor(Placement("cuda", dtype="bfloat16"))
+    assert not engine.made, "it takes minutes to load"
+    model_of(task="embed").predictor(Placement("cuda", dtype="bfloat16"))
+
+
 def test_children_of_one_row_draw_each_for_itself(engine: type[LLM]) -> None:
     model = model_of(task="generate", options={"temperature": 0.7})
     predict = model.predictor(Placement("cuda", dtype="bfloat16"))
@@ -402,6 +410,8 @@ def test_an_engine_that_knows_no_words_reads_no_texts(
         ({"task": "embed", "options": {"max_tokens": 3}}, "options.max_tokens: 3 is for chat"),
         ({"task": "generate", "system_prompt": "x"}, "is for chat, not generate"),
         ({"options": {"top_k": 3}}, "top_k: 3 has no effect without a temperature above 0"),
+        ({"options": {"sampling_params": {"seed": 3}}}, "seed: set model.options.seed instead"),
+        ({"options": {"sampling_params": {"n": 3}}}, "asks for several answers: leave out n"),
     ],
 )
 def test_what_does_not_go_together_is_refused(fields: Fields, problem: str) -> None:

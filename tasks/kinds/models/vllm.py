@@ -217,8 +217,10 @@ class VllmModel(AskingModel):
 
     def engine(self, placement: Placement) -> "Engine":
         """VLLM with the model on this replica's GPUs."""
-        from tasks.kinds.models.llm.engine import Engine, load_engine
+        from tasks.kinds.models.llm.engine import Engine, check_sampling, load_engine
 
+        if self.task in WRITING:
+            check_sampling(self.options, self.answer_schema)  # the engine takes minutes to load
         on_hub = folder.local_folder(self.name_or_path) is None
         arguments = {"dtype": placement.dtype, **self.engine_kwargs}
         revision = self.revision if on_hub else None

@@ -137,21 +137,7 @@ class Engine:
 
     def parameters(self, key: Key) -> Any:
         """How to draw a row's tokens: the same in whatever batch the row comes."""
-        from vllm import SamplingParams
-        from vllm.sampling_params import StructuredOutputsParams
-
-        given = self.options.given
-        given.pop("chat_template_kwargs", None)
-        more = given.pop("sampling_params", {})
-        if self.answer_schema:
-            more = {"structured_outputs": {"json": self.answer_schema}, **more}
-        if "structured_outputs" in more:
-            structure = StructuredOutputsParams(**more["structured_outputs"])
-            more = {**more, "structured_outputs": structure}
-        settings = {"max_tokens": NEW_TOKENS, "temperature": 0.0, **given, **more}
-        if settings["temperature"]:
-            settings["seed"] = seed_of(given.get("seed", 0), key)
-        return SamplingParams(**settings)
+        return sampling(self.options, self.answer_schema, key)
 
     def embeddings(self, texts: Sequence[str]) -> list[list[float]]:
         """A vector for each text; errors as `pooled`."""
@@ -179,6 +165,40 @@ class Engine:
         except Exception as error:
             raise of_the_row(error) from error
         return [each.outputs for each in made]
+
+
+def sampling(options: VllmOptions, answer_schema: dict[str, Any], key: Key) -> Any:
+    """How to draw a row's tokens; errors are vLLM's own."""
+    from vllm import SamplingParams
+    from vllm.sampling_params import StructuredOutputsParams
+
+    given = options.given
+    given.pop("chat_template_kwargs", None)
+    more = given.pop("sampling_params", {})
+    if answer_schema:
+        more = {"structured_outputs": {"json": answer_schema}, **more}
+    if "structured_outputs" in more:
+        structure = StructuredOutputsParams(**more["structured_outputs"])
+        more = {**more, "structured_outputs": structure}
+    settings = {"max_tokens": NEW_TOKENS, "temperature": 0.0, **given, **more}
+    if settings["temperature"]:
+        settings["seed"] = seed_of(given.get("seed", 0), key)
+    return SamplingParams(**settings)
+
+
+def check_sampling(options: VllmOptions, answer_schema: dict[str, Any]) -> None:
+    """See that vLLM takes the settings of generation: each row would be set aside over them.
+
+    Raises:
+        InvalidSpec: it does not.
+    """
+    from vllm.exceptions import VLLMClientError
+
+    try:
+        sampling(options, answer_schema, (0, 0))
+    except (VLLMClientError, TypeError, ValueError) as error:
+        problem = f"are not what vLLM takes: {error}"
+        raise InvalidSpec.at("model.options", options.given, problem) from error
 
 
 def as_sent(prompt: Any) -> Any:

@@ -141,6 +141,15 @@ class VllmOptions(SamplingOptions):
         "the template writes today's date, it gets the day (UTC) on which the run was planned.",
     )
 
+    @field_validator("sampling_params")
+    @classmethod
+    def _have_no_other_place(cls, given: dict[str, Any]) -> dict[str, Any]:
+        for name in given.keys() & cls.model_fields.keys():
+            raise ValueError(f"has {name}: set model.options.{name} instead")
+        if given.get("n") not in (None, 1):
+            raise ValueError("asks for several answers: leave out n")
+        return given
+
     @property
     def conflict(self) -> str | None:
         """Which option does nothing beside the others, as a sentence."""
