@@ -54,6 +54,23 @@ def test_a_number_that_the_model_does_not_take_is_told_with_its_column() -> None
     assert matrix(rows, ["a", "b"], missing=False).tolist() == [[1, 1], [2, 2.5]]
 
 
+NUMBERS = [
+    *(pa.bool_(), pa.uint8(), pa.int64(), pa.uint64()),
+    *(pa.float16(), pa.float32(), pa.float64()),
+    *(pa.decimal32(5, 2), pa.decimal64(9, 2), pa.decimal128(9, 2), pa.decimal256(50, 2)),
+]
+
+
+@pytest.mark.parametrize("wanted", ["bool", "int8", "int64", "uint64", "float16", "float32"])
+@pytest.mark.parametrize("kind", NUMBERS, ids=str)
+def test_every_type_of_numbers_becomes_what_a_model_takes(kind: pa.DataType, wanted: str) -> None:
+    """Arrow has no way from some to others: all rows were set aside, as of a model in float16."""
+    rows = pa.table({"c": pa.array([1.0, 0.0]).cast(kind)})
+    found = matrix(rows, ["c"], missing=False, dtype=np.dtype(wanted))
+    assert found.dtype == wanted
+    assert found.tolist() == [[1], [0]]
+
+
 def test_long_matrices_are_filled_to_the_last_row() -> None:
     count = 2 * ROWS_IN_CACHE + 3
     x, y = np.arange(count), np.random.default_rng(0).standard_normal(count)

@@ -131,12 +131,27 @@ def numbers_of(
     if pa.types.is_boolean(kind) and not pa.types.is_boolean(column.type):
         refuse_no_truth(column.to_numpy(), name)
     try:
-        numbers = np.asarray(column.cast(kind, safe=exactly).to_numpy())
+        numbers = np.asarray(castable(column, kind).cast(kind, safe=exactly).to_numpy())
     except pa.ArrowInvalid as error:
         raise no_whole(name, kind, error) from error
     if numbers.dtype.kind == "f" and np.isinf(numbers).any():
         refuse_overflow(column.cast(pa.float64(), safe=False).to_numpy(), numbers, name)
     return numbers
+
+
+def castable(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """A column's numbers as Arrow can cast them to a type: not all types have a way to all others.
+
+    Not to float16 and truth values, from decimals and the like; nor from small decimals, which it
+    compares with the largest whole numbers in their own type.
+    """
+    own = column.type
+    is_odd = pa.types.is_decimal(own) or pa.types.is_boolean(own) or pa.types.is_float16(own)
+    if is_odd and own != kind and (pa.types.is_float16(kind) or pa.types.is_boolean(kind)):
+        return column.cast(pa.float64(), safe=False)
+    if pa.types.is_decimal(own) and own.bit_width < pa.decimal128(1).bit_width:
+        return column.cast(pa.decimal128(own.precision, own.scale))
+    return column
 
 
 def no_whole(name: str, kind: pa.DataType | np.dtype, what: object) -> ValueError:
