@@ -207,6 +207,26 @@ def test_categories_go_by_name_wherever_they_stand_in_a_batch(tmp_path: Path) ->
     np.testing.assert_allclose(values(made), unknown, atol=1e-6)
 
 
+def test_of_categories_that_are_numbers_nan_is_a_missing_one(tmp_path: Path) -> None:
+    import xgboost
+
+    zone = RANDOM.choice([10, 20, 30], len(FRAME))
+    frame = FRAME.assign(zone=pd.Categorical(zone))
+    booster = train(frame, zone == 20)
+    model = saved(booster, tmp_path / "m.json")
+    missing = frame.assign(zone=pd.Categorical([None] * len(frame), [10, 20, 30]))
+    unknown = booster.predict(xgboost.DMatrix(missing, enable_categorical=True))
+    rows = pa.table({**FRAME, "zone": pa.array([np.nan] * len(FRAME))})
+    np.testing.assert_allclose(values(predicted(model, rows)), unknown, atol=1e-6)
+
+    zones = pa.array([20.0, np.nan, 20.5, 10.0])
+    few = pa.table({ROW: [1, 2, 3, 4], **FRAME.head(4), "zone": zones})
+    outcome = call_with_blame(model.predictor(Placement()), few)
+    assert list(outcome.failed) == [3]
+    problem = "column 'zone' has a value which the model was not trained on: Float value 20.5"
+    assert problem in str(outcome.failed[3])
+
+
 def test_a_linear_booster(tmp_path: Path) -> None:
     import xgboost
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.arrays import column_of, refuse_moved
+from tasks.kinds.models.input_types import is_number
 from tasks.kinds.models.model import Placement
 
 Matrix = npt.NDArray[np.float32]
@@ -92,15 +93,22 @@ def with_codes(rows: pa.Table, categories: dict[str, pa.Array]) -> pa.Table:
 
 
 def as_type(column: pa.ChunkedArray, wanted: pa.DataType, name: str) -> pa.ChunkedArray:
-    """A column of values of the categories' type.
+    """A column of values of the categories' type; NaN is a missing one, as to trees.
 
     Raises:
         InvalidSpec: it holds something else.
+        ValueError: it holds numbers, and one cannot be a category, as 1.5 among whole ones.
     """
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    column = column.cast(kind)
+    if pa.types.is_floating(kind):
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, kind), column)
     try:
-        return column.cast(kind).cast(wanted)
+        return column.cast(wanted)
     except pa.ArrowException as error:
+        if is_number(kind) and is_number(wanted):
+            problem = f"column {name!r} has a value which the model was not trained on"
+            raise ValueError(f"{problem}: {error}") from error
         problem = f"is {kind}, but the model was trained on categories of {wanted}; convert it"
         raise InvalidSpec.at("model.columns", name, problem) from error
 
