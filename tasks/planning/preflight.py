@@ -90,10 +90,24 @@ def check_steps(spec: BatchInferenceSpec) -> str:
 
 
 def check_model(spec: BatchInferenceSpec) -> str:
-    """See that the model is there and is of the task's kind, and can have the precision asked."""
+    """See that the model is there and is of the task's kind, and can have what is asked for it."""
     refuse_dtype(spec.resources.dtype, spec.model.own_precision)
+    refuse_fewer_gpus(spec)
     spec.model.check()
     return spec.model.kind
+
+
+def refuse_fewer_gpus(spec: BatchInferenceSpec) -> None:
+    """See that a replica gets as many GPUs as its engine is to use; none is for CPUs.
+
+    Raises:
+        InvalidSpec: it gets fewer.
+    """
+    asked, least = spec.resources.num_gpus, spec.model.least_gpus
+    given = 1 if asked == "auto" else asked
+    if given and least > max(1, given):
+        problem = f"gives a replica fewer GPUs than model.engine_kwargs uses: set it to {least}"
+        raise InvalidSpec.at("resources.num_gpus", asked, problem)
 
 
 def check_places(spec: BatchInferenceSpec) -> str:

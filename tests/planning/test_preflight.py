@@ -10,8 +10,9 @@ import pytest
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models.xgboost import XGBoostModel
-from tasks.planning.preflight import check_cluster, check_code
+from tasks.planning.preflight import check_cluster, check_code, check_model
 from tests.flows.conftest import spec_of
+from tests.kinds.vllm_stand_in import vllm_stand_in
 
 
 def test_a_spec_of_another_machine_needs_no_folder_where_no_code_is_the_users(
@@ -81,3 +82,32 @@ def test_a_ray_of_its_own_wants_room_for_its_files(
     check_cluster(spec_of(tmp_path))  # inline
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path / "not there yet"))
     assert check_cluster(spec)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "num_gpus", "wanted"),
+    [
+        ({"tensor_parallel_size": 4}, 2, 4),
+        ({"tensor_parallel_size": 2, "pipeline_parallel_size": 3}, 2, 6),
+        ({"tensor_parallel_size": 2}, "auto", 2),
+        ({"tensor_parallel_size": 2}, 2, None),
+        ({"tensor_parallel_size": 2}, 0, None),  # a vLLM that is built for CPUs
+        ({"tensor_parallel_size": 1}, 0.5, None),
+        ({}, "auto", None),
+    ],
+)
+def test_an_engine_of_several_gpus_is_given_them(
+    arguments: dict[str, int], num_gpus: float | str, wanted: int | None, tmp_path: Path
+) -> None:
+    """It said so once the cluster had started, and held the GPUs."""
+    model = {"kind": "vllm", "name_or_path": "some/model", "engine_kwargs": arguments}
+    spec = spec_of(tmp_path, model=model, resources={"num_gpus": num_gpus})
+    with vllm_stand_in():
+        if wanted is None:
+            check_model(spec)
+            return
+        problem = (
+            rf"^resources.num_gpus: .* fewer GPUs than .*engine_kwargs uses: set it to {wanted}$"
+        )
+        with pytest.raises(InvalidSpec, match=problem):
+            check_model(spec)

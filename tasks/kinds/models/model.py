@@ -150,6 +150,11 @@ class Model(Kind):
         return False
 
     @property
+    def least_gpus(self) -> int:
+        """GPUs that a replica takes at least, where its own settings share it out among some."""
+        return 1
+
+    @property
     def writes_dates(self) -> bool:
         """Whether what it makes of a row may follow from the day: it is told in `PLANNED_ON`."""
         return False

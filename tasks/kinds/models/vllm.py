@@ -1,5 +1,6 @@
 """Language models on GPUs, through vLLM's own engine."""
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -40,6 +41,8 @@ TASKS_OF_FIELDS: dict[str, tuple[Task, ...]] = {
     "answer_schema": WRITING,
 }
 IMAGES_PER_CALL = 128
+SHARED_OUT = ("tensor_parallel_size", "pipeline_parallel_size")
+"""Arguments of the engine that say among how many GPUs it shares the model out."""
 SET_ELSEWHERE = {
     "model": "model.name_or_path",
     "revision": "model.revision",
@@ -131,6 +134,12 @@ class VllmModel(AskingModel):
     def rows_per_call(self) -> int | None:
         """Fewer with images: the engine holds all of a call's."""
         return IMAGES_PER_CALL if self.image_column else self.batch_size
+
+    @property
+    def least_gpus(self) -> int:
+        """As many as its engine is to use."""
+        given = [self.engine_kwargs.get(name) for name in SHARED_OUT]
+        return math.prod(each for each in given if isinstance(each, int))
 
     @property
     def input_column(self) -> str:
