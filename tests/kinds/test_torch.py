@@ -720,3 +720,10 @@ def test_fingerprint_and_digest_follow_weights_and_code(folder: Path) -> None:
     assert first.fingerprint() != model_of(folder / "old.pth", **WEIGHTS).fingerprint()
     assert first.code_digest()
     assert model_of(folder / "any.pt2").code_digest() == ""
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("ms"), pa.duration("s")])
+def test_times_are_refused_before_the_job(kind: pa.DataType) -> None:
+    model = TorchModel(path="x.pt2", columns=["at"])
+    with pytest.raises(InvalidSpec, match=r"^model.columns: 'at' is .*, not numbers"):
+        model.refuse_types(pa.schema([("at", kind)]))

@@ -270,6 +270,15 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
         model.predictor(Placement(dtype="float16"))
 
 
+def test_columns_that_are_no_numbers_are_refused_before_the_job(tmp_path: Path) -> None:
+    model = saved(train(FRAME, CLASS > 0), tmp_path / "m.json")
+    blank = pa.schema([("a", pa.string()), ("b", pa.decimal128(9, 2)), ("c", pa.bool_())])
+    model.refuse_types(blank)
+    for kind in (pa.date32(), pa.timestamp("us"), pa.list_(pa.float32()), pa.binary()):
+        with pytest.raises(InvalidSpec, match=r"^model.columns: 'b' is .*, not numbers; leave it"):
+            model.refuse_types(blank.set(1, pa.field("b", kind)))
+
+
 @pytest.mark.parametrize(
     ("bad", "problem"),
     [

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
-from tasks.kinds.column_types import Word
+from tasks.kinds.column_types import Word, is_text
 from tasks.kinds.extras import require
 from tasks.kinds.models import output_names
 from tasks.kinds.models.arrays import (
@@ -88,12 +88,13 @@ class XGBoostModel(FileModel):
         return booster.input_names(booster.load(self.local_file()), [])
 
     def refuse_types(self, schema: pa.Schema) -> None:
-        """No texts that would be numbers but for a word; others may have no value at all."""
+        """Numbers or categories; a column of text may have no value at all, if no word is in it."""
         if self.opened()[0].is_local:
             loaded, names = booster.load(self.local_file()), self.input_columns
             categories = booster.categories_of(loaded, names)
             for each in (schema.field(name) for name in names):
-                if each.name not in categories and Word.of(each):
+                is_known = bool(Word.of(each)) or not is_text(each.type)
+                if each.name not in categories and is_known:
                     refuse_other_than_numbers(each.type, each.name, "model.columns")
 
     @property

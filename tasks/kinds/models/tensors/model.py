@@ -116,7 +116,8 @@ class TensorModel(FileModel):
         for side in map(as_list, self.bindings.values()):
             for name in side:
                 kind = schema.field(name).type
-                if len(side) > 1 or (is_text(kind) and not self.takes_texts):
+                is_none = pa.types.is_temporal(kind) or (is_text(kind) and not self.takes_texts)
+                if len(side) > 1 or is_none:
                     refuse_other_than_numbers(kind, name, f"model.{self.input_field}")
 
     @property
