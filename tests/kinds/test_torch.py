@@ -491,6 +491,16 @@ REFUSED = {
     ),
     "weights without a module": ("weights.pt", {}, "contains only weights: set their module"),
     "a program with a module": ("any.pt2", WEIGHTS, "whole model .exported program.: leave class"),
+    "a key in a file of weights alone": (
+        "weights.safetensors",
+        {**WEIGHTS, "state_dict_key": "net"},
+        r"model.state_dict_key: 'net' is set, but the file is no checkpoint .*safetensors.: leave",
+    ),
+    "arguments of no class": (
+        "any.pt2",
+        {"init": {"width": 64}},
+        r"model.init: \['width'\] are arguments of model.class, which is not set",
+    ),
     "no such class": ("weights.pt", {"class": f"{CODE}:Nets"}, "is not there: torch_code.py"),
     "an argument that the class does not take": (
         "weights.pt",
@@ -708,6 +718,7 @@ def test_replicas_share_the_files_memory(folder: Path) -> None:
         ({}, "list the input columns"),
         ({"columns": ["x"], "inputs": {"x": "x"}}, "not both"),
         ({"columns": ["x"], "top_k": 2}, "top_k: 2 has no effect without model.labels"),
+        ({"columns": ["x"], "activation": "sigmoid"}, "'sigmoid' has no effect without model.lab"),
     ],
 )
 def test_fields_that_do_not_go_together(fields: dict[str, Any], message: str) -> None:

@@ -75,6 +75,9 @@ class TorchModel(TensorModel):
             Unreachable: the storage does not answer.
         """
         check_runtime(self.runtime)
+        if self.init and self.class_ is None:
+            problem = "are arguments of model.class, which is not set: leave init out"
+            raise InvalidSpec.at("model.init", [*self.init], problem)
         super().check()
         self.check_integers()
         if self.class_ is not None:
@@ -130,6 +133,10 @@ class TorchModel(TensorModel):
         if content in torch_file.PROGRAMS and self.class_ is not None:
             problem = f"is set, but the file is a whole model ({content}): leave class out"
             raise InvalidSpec.at("model.class", self.class_, problem)
+        if content not in torch_file.PICKLES and self.state_dict_key is not None:
+            problem = f"is set, but the file is no checkpoint that holds more ({content}): "
+            problem += "leave state_dict_key out"
+            raise InvalidSpec.at("model.state_dict_key", self.state_dict_key, problem)
         if content == "TorchScript":
             refuse_runtime(
                 self.runtime, "can compile exported programs and modules, not TorchScript"

@@ -94,6 +94,8 @@ class TensorModel(FileModel):
             )
         if self.top_k > 1 and not self.labels:
             raise ValueError(f"model.top_k: {self.top_k} has no effect without model.labels")
+        if self.activation == "sigmoid" and not self.labels:  # softmax is what forms fill in
+            raise ValueError("model.activation: 'sigmoid' has no effect without model.labels")
         return self
 
     @property
