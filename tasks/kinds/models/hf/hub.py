@@ -72,7 +72,7 @@ def refuse_no_hub(name: str, revision: str) -> None:
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
     from huggingface_hub.errors import HfHubHTTPError
 
-    if is_offline() or in_cache(name, revision):
+    if is_offline() or in_cache(name, "config.json", revision):
         return
     try:
         get_hf_file_metadata(hf_hub_url(name, "config.json", revision=revision))
