@@ -29,7 +29,8 @@ class StageThreads:
         self.error: BaseException | None = None
         self.stages: list[str] = []
         self.threads: list[threading.Thread] = []
-        self.working = 0
+        self.working = set[int]()
+        """Stages that have not ended, by number."""
         self.halted = -1
         """The last stage that is to stop, with all before it."""
         self.is_forgotten = False
@@ -52,7 +53,7 @@ class StageThreads:
         thread = threading.Thread(target=self.run, args=arguments, name=stage, daemon=True)
         self.stages.append(stage)
         self.threads.append(thread)
-        self.working += 1
+        self.working.add(number)
         thread.start()
         return self.taken(slot, number + 1)
 
@@ -67,7 +68,7 @@ class StageThreads:
         with self.changed:
             self.changed.wait_for(lambda: self.halted > number or not slot)
             slot.append(None)
-            self.working -= 1
+            self.working.remove(number)
             self.changed.notify_all()
 
     def put(self, slot: Slot, batch: RowBatch, number: int) -> None:
@@ -134,15 +135,18 @@ class StageThreads:
             BaseException: what halted them.
         """
         with self.changed:
-            self.changed.wait_for(lambda: not self.working or self.is_halted, within_seconds)
-            if self.error and (self.working == 0 or self.is_halted):
+            self.changed.wait_for(lambda: not self.working or self.is_given_up, within_seconds)
+            if self.error and self.is_given_up:
                 raise self.error
-            return self.working == 0
+            return not self.working
 
     @property
-    def is_halted(self) -> bool:
-        """Whether all stages were told to stop: one whose call hangs would do so for ever."""
-        return self.error is not None and self.halted >= len(self.stages)
+    def is_given_up(self) -> bool:
+        """Whether only stages are left that were told to stop: a call that hangs may do for ever.
+
+        What is to come through those after a failed one has come through by then.
+        """
+        return self.error is not None and all(each <= self.halted for each in self.working)
 
     def forget(self) -> None:
         """Let go of what has ended the stages: its traceback holds the model and its last batch.

@@ -100,7 +100,37 @@ def test_a_halted_line_waits_for_no_call_that_hangs() -> None:
     with pytest.raises(RunStopped, match="enough"):
         line.is_over(LONG)
     assert time.monotonic() - begun < LONG / 2
-    assert line.working == 1
+    assert line.working == {0}
     goes_on.set()
     line.join(LONG)
-    assert line.working == 0
+    assert not line.working
+
+
+def test_where_a_stage_fails_nobody_waits_for_one_before_it_that_hangs() -> None:
+    """Its rows lead nowhere; and what came through the failed stage is recorded first."""
+    line, goes_on, may_write = StageThreads(), threading.Event(), threading.Event()
+    written = list[RowBatch]()
+
+    def hangs() -> Iterator[RowBatch]:
+        yield from drawn([], 2)
+        goes_on.wait()
+        yield BATCH
+
+    def writes(batches: Iterator[RowBatch]) -> Iterator[RowBatch]:
+        for batch in batches:
+            may_write.wait(LONG)
+            written.append(batch)
+        yield from ()
+
+    line.add(
+        "write", writes(line.add("infer", raising(ValueError("no"), line.add("read", hangs()))))
+    )
+    assert not line.is_over(0.005)
+    assert not written
+    may_write.set()
+    with pytest.raises(StageFailed, match="stage infer failed"):
+        line.is_over(LONG)
+    assert len(written) == 1
+    goes_on.set()
+    line.join(LONG)
+    assert not any(thread.is_alive() for thread in line.threads)
