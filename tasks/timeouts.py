@@ -15,7 +15,7 @@ from tasks.errors import NoProgress, RunTimedOut, Unreachable
 from tasks.kinds.places import refuse_no_bucket
 from tasks.protocol.client_errors import number_of, plain
 from tasks.protocol.storage import open_storage
-from tasks.ray_job.counts import STAGES, handed_on, through
+from tasks.ray_job.counts import STAGES, handed_on, moves, through
 from tasks.spec import BatchInferenceSpec
 
 MAX_BACKOFF_SECONDS = 60.0
@@ -161,7 +161,7 @@ class Stall:
         A job that waits for its turn or for nodes has to say so again and again. Once the model is
         loaded, its first rows have as long as any.
         """
-        seen = progress and (rows_moved(progress), is_loading(progress))
+        seen = progress and (moves_by_stage(progress), is_loading(progress))
         queued = progress["at"] if progress and progress["state"] == "queued" else None
         if seen != self.seen or queued not in (None, self.queued):
             self.seen, self.queued, self.since = seen, queued, time.monotonic()
@@ -200,13 +200,9 @@ def rows_by_stage(progress: dict[str, Any]) -> dict[str, int]:
     return {name: stage["rows"] for name, stage in progress["stages"].items()}
 
 
-def rows_moved(progress: dict[str, Any]) -> dict[str, int]:
-    """The same with rows that readers have passed over; jobs of earlier versions do not tell."""
-    stages = progress["stages"]
-    return {
-        name: rows + stages[name].get("passed_over", 0)
-        for name, rows in rows_by_stage(progress).items()
-    }
+def moves_by_stage(progress: dict[str, Any]) -> dict[str, int]:
+    """Numbers that grow while stages get on."""
+    return {name: moves(stage) for name, stage in progress["stages"].items()}
 
 
 def is_loading(progress: dict[str, Any]) -> bool:

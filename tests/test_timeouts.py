@@ -159,13 +159,14 @@ def test_a_row_that_moves_ends_a_stall(clock: Clock) -> None:
     assert not stall.lasts(progress(5))
 
 
-def test_rows_that_are_passed_over_end_a_stall(clock: Clock) -> None:
-    """They are done, and of a large file that is read from its start again there are many."""
+@pytest.mark.parametrize("what", ["passed_over", "size", "tasks"])
+def test_what_is_read_without_a_row_ends_a_stall(clock: Clock, what: str) -> None:
+    """Rows that are done, of a large file that is read again, or files that have none."""
     stall = Stall(10, since=clock.now)
-    for passed_over in range(5):
+    for done in range(5):
         clock.sleep(9)
         said = progress(0)
-        said["stages"]["read"]["passed_over"] = passed_over
+        said["stages"]["read"][what] = done
         assert not stall.lasts(said)
     clock.sleep(11)
     assert stall.lasts(said)

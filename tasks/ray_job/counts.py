@@ -113,6 +113,15 @@ def together(lost: Snapshot, now: Snapshot) -> Snapshot:
     }
 
 
+def moves(count: Mapping[str, Any]) -> int:
+    """A number that grows while a stage gets on.
+
+    Over inputs without rows too, and over rows that are passed over, of which jobs of earlier
+    versions do not tell.
+    """
+    return sum(int(count.get(name, 0)) for name in ("rows", "passed_over", "size", "tasks"))
+
+
 def through(count: Mapping[str, Any]) -> int:
     """Rows of the source that are through with a stage; jobs of earlier versions told all rows."""
     return int(count.get("parents", count["rows"]))

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tasks.ray_job.budget import Budget
-from tasks.ray_job.counts import STAGES, Snapshot, handed_on
+from tasks.ray_job.counts import STAGES, Snapshot, handed_on, moves
 from tasks.ray_job.job import Job
 from tasks.ray_job.occupancy import Occupancy
 from tasks.ray_job.stage_functions import has_preprocessing
@@ -76,8 +76,8 @@ class Progress:
         self.predicted, self.total = 0, likely_rows
         """Rows of the source that are through the model at the last look, and how many will be,
         where that is known; where steps make many of one, it counts once."""
-        self.moved, self.rows = time.monotonic(), 0
-        """When a row was last seen to move, and how often any had."""
+        self.moved, self.seen = time.monotonic(), 0
+        """When a row was last seen to move, and a number that tells."""
 
     def step(self, status: Callable[[], JobStatus] = JobStatus) -> None:
         """Called often; does something now and then.
@@ -135,9 +135,8 @@ class Progress:
 
     def write(self, state: str, counts: Snapshot, status: JobStatus = JobStatus()) -> None:
         """Store the counts with what follows from them."""
-        rows = sum(count["rows"] + count["passed_over"] for count in counts.values())
-        if rows != self.rows:
-            self.moved, self.rows = time.monotonic(), rows
+        if (seen := sum(map(moves, counts.values()))) != self.seen:
+            self.moved, self.seen = time.monotonic(), seen
         upstream_done = counts["read"]["tasks"] >= self.num_reads
         idle, stages = idle_stages(self.job), {}
         previous, expected = counts["read"], self.total_of(counts["read"])

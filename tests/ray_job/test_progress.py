@@ -84,8 +84,9 @@ def test_a_stage_expects_what_those_before_it_let_through(tmp_path: Path) -> Non
     assert [stages[stage]["state"] for stage in ("preprocess", "infer")] == ["done", "running"]
 
 
-def test_rows_that_are_passed_over_have_moved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("what", ["rows", "passed_over", "size", "tasks"])
+def test_what_is_read_without_a_row_is_seen_to_move(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a job that reads on would be taken for one that has lost its room."""
     now = 1_000.0
@@ -97,6 +98,7 @@ def test_rows_that_are_passed_over_have_moved(
     now += 60.0
     told.write("running", counts.snapshot())
     assert told.moved == 1_000.0
-    counts.add(Report("read", 0, 0, 0, 0.0, passed_over=500))
+    done: dict[str, Any] = {"rows": 0, what: 500}
+    counts.add(Report("read", rejected=0, filtered=0, seconds=0.0, **done))
     told.write("running", counts.snapshot())
     assert told.moved == 1_060.0
