@@ -23,6 +23,8 @@ REJECTED_AT_ONCE = 2_048
 """Rows set aside that wait for others: to say why may take a millisecond each, and the budget
 for them counts what was handed on. A batch of numbers may have a million rows."""
 NO_SUCH_ROW = "with the spec's current settings, the file ends before this row"
+ENDS_AT_ONCE = 50_000
+"""Of files that have hardly any row, or none: their paths take more memory than rows would."""
 TELL_EVERY_SECONDS = 1.0
 SMALL_ROW = 4_096
 """Bytes. Columns of many pieces take longer wherever rows are filtered or taken: those of small
@@ -161,6 +163,9 @@ def read_share(job: Job, start: int, stop: int, report: Reporter) -> Iterator[Ro
             pending.ends.append(ShardEnd(shard.number, row))
         if job.todo_rows is None:  # else nobody asks, and there may be millions of files
             unseen.add(size=shard.size)
+        if len(pending.ends) >= ENDS_AT_ONCE:
+            yield pending.take(time.monotonic() - begun)
+            pending, begun = Pending(), time.monotonic()
     unseen.tell()
     if pending.has_any:
         yield pending.take(time.monotonic() - begun)

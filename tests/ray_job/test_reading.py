@@ -263,3 +263,20 @@ def test_threads_are_used_where_every_file_waits_and_not_for_one_that_did(
     job = next_attempt(planned, left_to_do(planned, tried=False)).job
     assert sum(len(each.rows) for each in read_share(job, 0, 130, lambda report: None)) == 130
     assert (len(threads) > 1) == every_file_waits
+
+
+def test_ends_of_files_without_rows_do_not_all_wait_for_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a million of them a batch would have a million paths, and so would its record."""
+    monkeypatch.setattr(reading, "ENDS_AT_ONCE", 10)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(26):
+        (folder / f"{number:02}.jsonl").write_text("" if number != 12 else '{"x": 1}\n')
+    planned = make_plan(spec_of(folder, source={"kind": "jsonl", "path": str(folder)}))
+    job = next_attempt(planned, left_to_do(planned, tried=False)).job
+    batches = [*read_share(job, 0, 26, lambda report: None)]
+    assert [(len(each.rows), len(each.ends)) for each in batches] == [(0, 10), (1, 10), (0, 6)]
+    assert [end.shard for batch in batches for end in batch.ends] == [*range(26)]
+    assert [len(each.sources) for each in batches] == [10, 10, 6]
