@@ -113,6 +113,22 @@ def test_odd_answers_are_one_message(odd: Odd, ask: str) -> None:
     assert ("a proxy" in message) == (odd.status == 200)
 
 
+@pytest.mark.parametrize(
+    "said", ["500: FileExistsError: '/tmp/ray/logs' already exists", "413: Entity Too Large"]
+)
+def test_a_log_that_cannot_be_had_ends_no_run_whatever_is_said_of_it(said: str) -> None:
+    """Words that mean something where a job is submitted."""
+
+    def fail(_: str) -> None:
+        raise RuntimeError(f"Request failed with status code {said}.")
+
+    api = RayApi("http://ray:8265")
+    vars(api)["client"] = SimpleNamespace(get_job_logs=fail, get_job_status=fail)
+    job = RayJob(api, SimpleNamespace(id="run-1"))  # type: ignore[arg-type]
+    assert job.log() == ""
+    assert job.is_alive() is None
+
+
 @pytest.mark.parametrize("name", ["RAY_ADDRESS", "RAY_API_SERVER_ADDRESS"])
 @pytest.mark.parametrize("odd", [500], indirect=True)
 def test_the_specs_address_counts_and_not_the_environments(

@@ -11,15 +11,18 @@ from tasks.reporting.redaction import hide_credentials
 T = TypeVar("T")
 
 
-class NotFoundError(Exception):
-    """The cluster does not know a job."""
+class NotFoundError(Unreachable):
+    """The cluster does not know a job.
+
+    As the other two, an answer like any error where nobody asks what it may mean.
+    """
 
 
-class AlreadyThereError(Exception):
+class AlreadyThereError(Unreachable):
     """A job of that id was submitted before."""
 
 
-class TooLargeError(Exception):
+class TooLargeError(Unreachable):
     """What was sent is more than the cluster takes, or a proxy before it."""
 
 
@@ -79,14 +82,17 @@ def certificate_problem(error: BaseException) -> str | None:
     return None
 
 
-def translated(address: str, message: str) -> Exception:
+def translated(address: str, message: str) -> Unreachable:
     """What Ray's client says in words, as an exception."""
-    if "already exists" in message:
-        return AlreadyThereError()
-    if re.search(r"status code 404: Job \S+ does not exist", message):
-        return NotFoundError()
-    if "status code 413" in message:
-        return TooLargeError()
     lines = [line.strip() for line in message.strip().splitlines() if line.strip()]
     said = f"{lines[0]} ... {lines[-1]}" if len(lines) > 1 else " ".join(lines)
-    return Unreachable(f"cluster.address: {address} answers with an error: {said[:500]}")
+    return kind_of(message)(f"cluster.address: {address} answers with an error: {said[:500]}")
+
+
+def kind_of(message: str) -> type[Unreachable]:
+    """The kind of error that Ray's client says in words."""
+    if "already exists" in message:
+        return AlreadyThereError
+    if re.search(r"status code 404: Job \S+ does not exist", message):
+        return NotFoundError
+    return TooLargeError if "status code 413" in message else Unreachable

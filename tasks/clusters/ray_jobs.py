@@ -10,7 +10,6 @@ from typing import Any
 
 from tasks.clusters.driver import QUIET_RAY
 from tasks.clusters.ray_api import RayApi
-from tasks.clusters.ray_api_errors import NotFoundError
 from tasks.clusters.shipped import NOT_SHIPPED, data_below
 from tasks.errors import Unreachable
 from tasks.ray_job.cluster_capacity import gpus_of_replica
@@ -55,7 +54,7 @@ class RayJob:
         """What driver and workers have said."""
         try:
             return self.api.log(self.id)
-        except (NotFoundError, Unreachable):  # a cluster in its place does not know the job
+        except Unreachable:  # or a cluster in its place does not know the job
             return ""
 
     def stop(self) -> None:
