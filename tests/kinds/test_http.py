@@ -390,15 +390,20 @@ def test_a_row_for_which_a_gateway_does_not_wait_is_set_aside_where_others_are_a
 
 
 @pytest.mark.parametrize(
-    "choices", [[], None, [None], [{"message": {"content": "a"}, "finish_reason": "error"}]]
+    "said",
+    [
+        {"choices": []},
+        {"choices": None},
+        {"choices": [None]},
+        {"choices": [{"message": {"content": "a"}, "finish_reason": "error"}]},
+        b'{"choices": [{"message": {"content": "cut off by a gate',
+    ],
 )
 def test_a_row_that_a_server_never_answers_properly_is_set_aside_where_others_are(
-    server: LlmServer, choices: Any
+    server: LlmServer, said: Any
 ) -> None:
     """As some do where a filter stops a prompt."""
-    server.behave = lambda texts, before: (
-        Said(200, {"choices": choices}) if "word 3" in texts else None
-    )
+    server.behave = lambda texts, before: Said(200, said) if "word 3" in texts else None
     predict = model_of(server, concurrency=4, max_retries=2).predictor(Placement())
     outcome = call_with_blame(predict, rows_of(words(20)))
     assert list(outcome.failed) == [3]

@@ -130,7 +130,8 @@ def json_of(response: "httpx.Response") -> Reply:
     except (ValueError, RecursionError):
         reply = None
     if not isinstance(reply, dict):
-        raise TryAgain(f"gave an answer that is not a JSON object: {response.text[:200]!r}")
+        said = f"gave an answer that is not a JSON object: {response.text[:200]!r}"
+        raise TryAgain(said, is_broken=True)
     return reply
 
 
