@@ -601,6 +601,25 @@ def test_requests_are_spread_over_the_minute(
     assert model_of(server, requests_per_minute=5).rows_per_call == 5
 
 
+def test_after_a_pause_turns_are_as_far_apart_as_before(turns: Turns) -> None:
+    """All that had waited began at once, and were too many for the server again."""
+    pace, begun = rate_limit.Pace(60), []
+
+    async def take() -> None:
+        await pace.take()
+        begun.append(turns.now)
+
+    async def ask() -> None:
+        waiting = [asyncio.create_task(take()) for _ in range(4)]
+        await waiting[0]
+        pace.pause(10)
+        pace.pause(3)
+        await asyncio.gather(*waiting[1:], take())
+
+    asyncio.run(ask())
+    assert begun == [0, 11, 12, 13, 14]
+
+
 def test_tokens_are_counted_as_the_server_counts_them(server: LlmServer, turns: Turns) -> None:
     texts = ["x" * 93] * 9  # each costs 93 + 7 tokens, and is taken for about 50 before it is asked
     asked(server, texts, tokens_per_minute=60_000, concurrency=1)

@@ -13,7 +13,10 @@ class Pace:
     def __init__(self, per_minute: float | None) -> None:
         self.seconds_each = 60 / per_minute if per_minute else 0.0
         self.free_at = 0.0
+        """By a clock that stands still in pauses."""
         self.paused_until = 0.0
+        self.put_off = 0.0
+        """Seconds of all pauses: turns are as far apart after one as they were before."""
 
     @property
     def is_limited(self) -> bool:
@@ -22,9 +25,9 @@ class Pace:
 
     async def take(self, units: float = 1) -> None:
         """Wait for one's turn."""
-        starts = max(time.monotonic(), self.free_at)
-        self.free_at = starts + units * self.seconds_each
-        while (wait := max(starts, self.paused_until) - time.monotonic()) > 0:
+        turn = max(max(time.monotonic(), self.paused_until) - self.put_off, self.free_at)
+        self.free_at = turn + units * self.seconds_each
+        while (wait := turn + self.put_off - time.monotonic()) > 0:
             await asyncio.sleep(wait)
 
     def correct(self, units: float) -> None:
@@ -32,8 +35,11 @@ class Pace:
         self.free_at += units * self.seconds_each
 
     def pause(self, seconds: float) -> None:
-        """Let nobody begin for so long."""
-        self.paused_until = max(self.paused_until, time.monotonic() + seconds)
+        """Let nobody begin for so long, nor all at once then."""
+        now = time.monotonic()
+        until = max(self.paused_until, now + seconds)
+        self.put_off += until - max(self.paused_until, now)
+        self.paused_until = until
 
 
 def bound_of(
