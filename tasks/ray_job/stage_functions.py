@@ -84,9 +84,11 @@ def infer_stage(job: Job, device: str, num_threads: int) -> StageAdapter:
         predict = traced(job, joined(spec, predict))
     refuse_changed_code(job)
     predict = with_those_weights(job, predict)
-    rows = spec.model.rows_per_call
+    rows, least = spec.model.rows_per_call, spec.model.least_rows_per_call
     if rows is None:  # it gets many at once, to sort them by length
         pace = Pace(ROWS_BEFORE_TRACE) if job.profile else Pace()
+    elif least and not spec.batch_size:
+        pace = Pace(least, least=least, most=rows)
     elif spec.batch_size or limit.halvings or not spec.model.calls_may_grow:
         pace = Pace.fixed(spec.batch_size or rows)
     else:

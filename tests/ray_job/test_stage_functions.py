@@ -25,6 +25,7 @@ from tasks.run import left_to_do, next_attempt
 from tasks.spec_file import parse_spec
 from tests.flows.conftest import CODE
 from tests.kinds.tiny_models import save_bert, save_vit
+from tests.llm_server import MODEL, llm_server
 
 
 def job_of(
@@ -269,3 +270,21 @@ def planned_job(tmp_path: Path, model: dict[str, Any], **more: Any) -> Job:
     }
     planned = make_plan(parse_spec(raw))
     return next_attempt(planned, left_to_do(planned, tried=False)).job
+
+
+def test_calls_of_limited_tokens_begin_small_and_grow_while_they_are_quick(tmp_path: Path) -> None:
+    """Of long texts as many as are in flight took more than ten minutes: each attempt stalled."""
+    pq.write_table(pa.table({"prompt": [f"word {n}" for n in range(30)]}), tmp_path / "in.parquet")
+    with llm_server() as server:
+        fields = {"kind": "http", "url": server.url, "model": MODEL, "concurrency": 12}
+        job = planned_job(tmp_path, {**fields, "tokens_per_minute": 1e9})
+        (read,) = read_share(job, 0, job.num_shards, lambda report: None)
+        (rows,) = preprocess_stage(job, 1)(read)
+        stage = infer_stage(job, "cpu", 1)
+        assert (stage.pace.rows, stage.pace.most) == (1, 12)
+        (made,) = stage(rows)
+        assert stage.pace.rows == 12
+    assert len(made.rows) == 30
+    assert [each["messages"][0]["content"] for each in server.bodies[:1]] == ["word 0"]
+    stage.pace.follow(12, seconds=120)
+    assert stage.pace.rows == 3

@@ -177,6 +177,14 @@ class HttpModel(AskingModel):
         return requests * self.rows_per_request
 
     @property
+    def least_rows_per_call(self) -> int | None:
+        """Those of a request where tokens are limited: a few texts may be minutes of them.
+
+        Rows count as done when their call is, and ten minutes without one are too long.
+        """
+        return self.rows_per_request if self.tokens_per_minute is not None else None
+
+    @property
     def rows_per_request(self) -> int:
         """Texts travel together where each gets a vector; usage of texts would not add up."""
         return self.texts_per_request if self.task == "embedding" else 1

@@ -204,6 +204,14 @@ class Model(Kind):
         return self.batch_size
 
     @property
+    def least_rows_per_call(self) -> int | None:
+        """Rows of the first call, and of those that would take long, where some may take minutes.
+
+        None: each gets `rows_per_call`, or more.
+        """
+        return None
+
+    @property
     def preprocesses(self) -> bool:
         """Whether there is a preprocessor."""
         return False
