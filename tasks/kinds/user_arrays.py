@@ -155,7 +155,12 @@ def array_from_numpy(values: np.ndarray) -> pa.Array:
             has_others = any(holds_arrays(item) or is_masked(item) for item in present)
             if has_others or any(map(is_of_words, present)):
                 return array_of_arrays(items)
-            return pa.array(items) if flat else tensor_array(items)
+            if not flat:
+                return tensor_array(items)
+            has_any = any(item.size for item in present)
+            return pa.array(items if has_any else [*map(nothing_as_lists, items)])
+        if present and isinstance(present[0], (Mapping, list, tuple)):
+            items = [*map(nothing_as_lists, items)]
         return pa.array(items)
     if values.ndim == 1:
         # Of NumPy's words Arrow takes what is before the first zero, as of an image's file.

@@ -124,7 +124,9 @@ def array_from(values: Any) -> pa.Array:
         return array_from_numpy(stack(of_one_type(arrays)))
     if isinstance(present, np.datetime64):  # beside one that is missing Arrow takes no days
         none = np.datetime64("NaT")
-        return array_from_numpy(np.array([none if each is None else each for each in values]))
+        times = np.array([none if each is None else each for each in values])
+        has_unit = times.dtype != np.dtype("datetime64")  # as one that is not missing has
+        return array_from_numpy(times) if has_unit else pa.nulls(len(times))
     if isinstance(present, (Mapping, list, tuple)):
         values = [*map(nothing_as_lists, values)]
     try:

@@ -3,8 +3,9 @@
 import ast
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -510,6 +511,12 @@ def test_bytes_in_lists_have_the_zeros_at_their_end() -> None:
     assert [each if each is None else each.tolist() for each in seen] == values
 
 
+def as_objects(values: list[Any]) -> np.ndarray:
+    made = np.empty(len(values), object)
+    made[:] = values
+    return made
+
+
 NOTHING, CATS = np.array([]), np.array(["cat", "cat"])
 
 
@@ -526,18 +533,18 @@ NOTHING, CATS = np.array([]), np.array(["cat", "cat"])
         [np.empty((0, 4), np.float32), np.ones((2, 4), np.float32)],
         [np.empty((0, 4), np.float32), np.empty((0, 4), np.float32)],
         [np.array([b"a\0b"]), NOTHING],
-        [np.datetime64("2026-01-31"), None],
     ],
     ids=str,
 )
 @pytest.mark.parametrize("rows_at_a_time", [1, 2])
+@pytest.mark.parametrize("held_in", [list, as_objects])
 def test_a_picture_in_which_nothing_is_found_has_no_labels(
-    labels: list[Any], rows_at_a_time: int
+    labels: list[Any], rows_at_a_time: int, held_in: Callable[[list[Any]], Any]
 ) -> None:
     """NumPy has nothing as fractions, beside which Arrow takes no words; nor lists of no size."""
 
     def predict(batch: dict[str, Any]) -> dict[str, Any]:
-        return {"made": [labels[at] for at in batch["x"]]}
+        return {"made": held_in([labels[at] for at in batch["x"]])}
 
     pace = Pace.fixed(rows_at_a_time)
     stage = StageAdapter("infer", (partial(made_by, predict),), pace, cuts_itself=False)
@@ -545,7 +552,7 @@ def test_a_picture_in_which_nothing_is_found_has_no_labels(
     (done,) = stage(RowBatch(rows=rows, sources={0: "/in/a.csv"}))
     assert done.rejected == ()
     made = columns.column_to_numpy(done.rows["made"])
-    assert [as_plain(each) for each in made] == [as_plain(each) for each in labels]
+    assert [each.tolist() for each in made] == [np.asarray(each).tolist() for each in labels]
 
 
 @pytest.mark.parametrize("labels", [[CATS, NOTHING], [NOTHING, CATS], [None, NOTHING, CATS]])
@@ -564,11 +571,15 @@ def test_a_frames_pictures_may_have_no_labels(labels: list[Any]) -> None:
     ],
 )
 @pytest.mark.parametrize("rows_at_a_time", [1, 2])
+@pytest.mark.parametrize("held_in", [list, as_objects])
 def test_nor_need_what_is_found_within_a_row(
-    values: list[Any], found: list[Any], rows_at_a_time: int
+    values: list[Any],
+    found: list[Any],
+    rows_at_a_time: int,
+    held_in: Callable[[list[Any]], Any],
 ) -> None:
     def predict(batch: dict[str, Any]) -> dict[str, Any]:
-        return {"made": [values[at] for at in batch["x"]]}
+        return {"made": held_in([values[at] for at in batch["x"]])}
 
     pace = Pace.fixed(rows_at_a_time)
     stage = StageAdapter("infer", (partial(made_by, predict),), pace, cuts_itself=False)
@@ -577,10 +588,12 @@ def test_nor_need_what_is_found_within_a_row(
     assert done.rows["made"].to_pylist() == found
 
 
-def as_plain(value: Any) -> Any:
-    if isinstance(value, np.datetime64):
-        return None if np.isnat(value) else value.astype(object)
-    return value.tolist() if isinstance(value, np.ndarray) else value
+@pytest.mark.parametrize("missing", [None, np.datetime64("NaT")])
+def test_a_day_may_be_missing_beside_others_and_alone(missing: Any) -> None:
+    days, rows = [np.datetime64("2026-01-31"), missing], pa.table({"x": [1, 2]})
+    made = made_by(lambda _: {"made": days}, rows)["made"]
+    assert (made.type, made.to_pylist()) == (pa.date32(), [date(2026, 1, 31), None])
+    assert made_by(lambda _: {"made": [missing]}, rows[:1])["made"].to_pylist() == [None]
 
 
 def test_masked_values_are_missing_in_arrays_of_rows_too() -> None:
