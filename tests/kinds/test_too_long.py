@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from tasks.errors import InvalidSpec
 from tasks.kinds.models import HuggingFaceModel
+from tests.kinds.test_huggingface_check import in_a_clean_process
 from tests.kinds.tiny_models import VOCABULARY, rows_of, save_bert, save_gpt2, saved, tokenizer
-from tests.kinds.tiny_writers import save_nllb
+from tests.kinds.tiny_writers import save_nllb, save_t5
 
 
 @pytest.fixture(scope="session")
@@ -95,3 +97,47 @@ def test_a_model_that_says_minus_one_has_no_limit(tmp_path: Path) -> None:
     letters.save_pretrained(tmp_path)
     assert tokens(tmp_path, "text-classification", [700]) == [702]
     assert tokens(tmp_path, "text-classification", [700], max_length=5) == [5]
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_a_length_that_leaves_nothing_of_a_text_is_refused(bert: Path, most: int) -> None:
+    """By two all texts would look alike, and by one none would be cut off."""
+    model = HuggingFaceModel.model_validate(
+        {
+            "task": "text-classification",
+            "name_or_path": str(bert),
+            "pair_column": "pair",
+            "options": {"max_length": most},
+        }
+    )
+    with pytest.raises(InvalidSpec, match=rf"max_length: {most} leaves .* set at least 3$"):
+        model.check()
+    with pytest.raises(InvalidSpec, match=r"beside the 3 tokens .* set at least 4$"):
+        model.preprocessor()
+    with pytest.raises(InvalidSpec, match=rf"max_length: {most} leaves .* set at least 3$"):
+        tokens(bert, "feature-extraction", [5], max_length=most)
+    assert tokens(bert, "feature-extraction", [5], max_length=3) == [3]
+
+
+def test_whether_there_is_room_to_write_is_known_without_loading_anything(gpt2: Path) -> None:
+    script = f"""
+import sys
+from tasks.errors import InvalidSpec
+from tasks.kinds.models import HuggingFaceModel
+given = {{"task": "text-generation", "name_or_path": {str(gpt2)!r}}}
+HuggingFaceModel.model_validate({{**given, "options": {{"max_new_tokens": 63}}}}).check()
+try:
+    HuggingFaceModel.model_validate({{**given, "options": {{"max_new_tokens": 64}}}}).check()
+except InvalidSpec as error:
+    print(error, {{"torch", "transformers"}} & {{*sys.modules}})
+"""
+    said = in_a_clean_process(script)
+    assert "max_new_tokens: 64 leaves no room for the prompt" in said
+    assert said.rstrip().endswith("set()")
+
+
+def test_t5_writes_as_much_as_it_is_asked_for(tmp_path: Path) -> None:
+    """Its places are relative, whatever its files say of positions."""
+    save_t5(tmp_path, n_positions=16)
+    given = {"task": "summarization", "name_or_path": str(tmp_path)}
+    HuggingFaceModel.model_validate({**given, "options": {"max_new_tokens": 99}}).check()

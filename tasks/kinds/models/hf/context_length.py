@@ -15,6 +15,10 @@ from tasks.kinds.models.hf.options import (
 
 NO_LIMIT = 10**6
 """Tokenizers that know no limit give a huge one."""
+MOST_ADDED = 8
+"""More tokens than any tokenizer adds to a text."""
+POSITIONS, OF_GPT2 = "max_position_embeddings", "n_positions"
+"""What config.json calls it how many tokens a model reads; T5's has the latter for no reason."""
 POSITIONS_AFTER_PADDING = (
     *("roberta", "camembert", "mpnet", "data2vec-text", "longformer", "xmod", "luke", "ibert"),
     *("esm", "lilt", "layoutlmv3", "markuplm"),
@@ -41,6 +45,43 @@ def longest_text(
     if task in GENERATION:
         room = room_beside_output(room, positions, task, options)
     return min(room, options.max_length or room)
+
+
+def check_new_tokens(checkpoint: Checkpoint, task: Task, options: HuggingFaceOptions) -> None:
+    """See by config.json that there is room for what is to be written; nothing is loaded.
+
+    Raises:
+        InvalidSpec: there is none.
+    """
+    config = checkpoint.json_file("config.json") or {}
+    config = config.get("text_config") or config
+    positions = config.get(POSITIONS) or (task not in SEQ2SEQ and config.get(OF_GPT2))
+    if options.max_new_tokens and isinstance(positions, int) and positions > 0:
+        room_beside_output(positions, positions, task, options)
+
+
+def refuse_no_room(
+    tokenizer: Any, room: int, options: HuggingFaceOptions, *, pair: bool = False
+) -> None:
+    """See that of a text something is left once it is cut off.
+
+    Args:
+        tokenizer: which puts tokens of its own around a text.
+        room: tokens after which it is cut off.
+        options: that may say so.
+        pair: whether it is two texts.
+
+    Raises:
+        InvalidSpec: nothing is, so that all texts would look alike; of less still, the tokenizer
+            would cut off nothing.
+    """
+    added = tokenizer.num_special_tokens_to_add(pair=pair)
+    if options.max_length is not None and room <= added:
+        problem = (
+            f"leaves no room for a text beside the {added} tokens that the tokenizer adds: set "
+            f"at least {added + 1}"
+        )
+        raise InvalidSpec.at("model.options.max_length", options.max_length, problem)
 
 
 def room_beside_output(room: int, positions: int, task: Task, options: HuggingFaceOptions) -> int:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="HuggingFaceModel")
 EMBEDS: dict[Media, Task] = {"text": "feature-extraction", "image": "image-feature-extraction"}
 
+OF_TWO = ("text_config", "vision_config")
+"""In config.json, of models of two media."""
 ONE_VECTOR = 2
 """Dimensions of what a model makes of a batch, where it makes one vector of each row."""
 
@@ -70,8 +72,11 @@ def check_pooling(checkpoint: Checkpoint, task: Task, options: HuggingFaceOption
     Raises:
         InvalidSpec: it is.
     """
+    config = checkpoint.json_file("config.json") or {}
+    has_two = {*OF_TWO} <= {*config}  # of others no class is looked for, which takes seconds
     if options.own_pooling and (
-        architecture_of(checkpoint) in HALVES[task] or has_one_space(checkpoint.model_class())
+        architecture_of(checkpoint) in HALVES[task]
+        or (has_two and has_one_space(checkpoint.model_class()))
     ):
         refuse_other_pooling(options)
 

@@ -3,6 +3,7 @@
 from tasks.kinds.models.hf import (
     answers,
     chat,
+    context_length,
     embedding,
     joint,
     languages,
@@ -11,7 +12,6 @@ from tasks.kinds.models.hf import (
     windows,
 )
 from tasks.kinds.models.hf.checkpoint import Checkpoint
-from tasks.kinds.models.hf.context_length import longest_text
 from tasks.kinds.models.hf.options import (
     ANSWERS,
     BY_ENTAILMENT,
@@ -21,6 +21,7 @@ from tasks.kinds.models.hf.options import (
     GENERATION,
     SEGMENTATION,
     SPEECH,
+    TEXT,
     TOKENS_APART,
     HuggingFaceOptions,
     Task,
@@ -30,7 +31,7 @@ from tasks.kinds.models.hf.options import (
 def check_options(checkpoint: Checkpoint, task: Task, options: HuggingFaceOptions) -> None:
     """See that the files have what the options ask of them.
 
-    A tokenizer is loaded where only it can tell.
+    A tokenizer is loaded where only it can tell: to import transformers takes seconds.
 
     Raises:
         InvalidSpec: says what they lack.
@@ -61,8 +62,10 @@ def check_options(checkpoint: Checkpoint, task: Task, options: HuggingFaceOption
         from tasks.kinds.models.hf import entailment
 
         entailment.check(checkpoint, options)
-    if task in GENERATION and options.max_new_tokens:
-        longest_text(checkpoint, checkpoint.tokenizer(), task, options)
+    if task in GENERATION:
+        context_length.check_new_tokens(checkpoint, task, options)
+    if task in TEXT and options.max_length and options.max_length <= context_length.MOST_ADDED:
+        context_length.refuse_no_room(checkpoint.tokenizer(), options.max_length, options)
     if options.chat:
         chat.check_template(checkpoint, options.chat_template_kwargs)
     if task in EMBEDDING:

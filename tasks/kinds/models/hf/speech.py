@@ -21,6 +21,8 @@ from tasks.kinds.models.torch_batches import Batches, Call, side_by_side
 
 SOUNDS_PER_BATCH_ON_CPU = 8
 SOUNDS_PER_BATCH_ON_GPU = 32
+USUAL_POSITIONS = 448
+"""Of tokens that Whisper writes, where its config.json does not say."""
 
 
 def check_language(checkpoint: Checkpoint, language: str | None) -> None:
@@ -77,11 +79,12 @@ def check_room(checkpoint: Checkpoint, options: HuggingFaceOptions) -> None:
         InvalidSpec: it does not.
     """
     asked = options.max_new_tokens
-    if asked is None or (config := checkpoint.config()).model_type != "whisper":
+    config = checkpoint.json_file("config.json") or {}
+    if asked is None or config.get("model_type") != "whisper":
         return
     generation = checkpoint.json_file("generation_config.json") or {}
     begins_with = 4 if generation.get("is_multilingual", True) else 2
-    most = config.max_target_positions - begins_with
+    most = config.get("max_target_positions", USUAL_POSITIONS) - begins_with
     if asked > most:
         problem = f"is more than the model can write: set at most {most}"
         raise InvalidSpec.at("model.options.max_new_tokens", asked, problem)

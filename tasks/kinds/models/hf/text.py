@@ -13,7 +13,7 @@ from tasks.kinds.models.arrays import Index, column_of, slices
 from tasks.kinds.models.hf import places, sentence_files, windows
 from tasks.kinds.models.hf.chat import ChatTokens
 from tasks.kinds.models.hf.checkpoint import Checkpoint
-from tasks.kinds.models.hf.context_length import NO_LIMIT, longest_text
+from tasks.kinds.models.hf.context_length import NO_LIMIT, longest_text, refuse_no_room
 from tasks.kinds.models.hf.options import (
     GENERATION,
     SEQ2SEQ,
@@ -54,6 +54,7 @@ def tokens_function(
     if options.source_language is not None:
         tokenizer.src_lang = options.source_language
     room = longest_text(checkpoint, tokenizer, task, options)
+    refuse_no_room(tokenizer, room, options, pair=len(columns) > 1)
     prefix = prefix_of(checkpoint, task, options)
     too_long = TooLong(tokenizer, room, task, options)
     # Writers read none, and of chats there are none.
