@@ -189,6 +189,22 @@ def test_texts_are_not_embedded_outside_the_chat_template_that_the_library_write
     np.testing.assert_array_equal(embedded(sentences, pooling="mean"), whole)
 
 
+@pytest.mark.parametrize("name", ["config_kwargs", "config_args"])
+def test_a_model_is_not_read_by_other_settings_than_the_library_reads_it_by(
+    sentences: Path, name: str
+) -> None:
+    whole, file = embedded(sentences), "sentence_bert_config.json"
+    write(sentences, file, **{name: {"trust_remote_code": True, "hidden_size": 32}})
+    np.testing.assert_array_equal(embedded(sentences), whole)
+    write(sentences, file, **{name: {"is_decoder": True}})  # each token sees those before it
+    model = HuggingFaceModel(task="feature-extraction", name_or_path=str(sentences))
+    with pytest.raises(InvalidSpec, match=r"sets is_decoder of the model, .* its config\.json$"):
+        model.check()
+    config = json.loads((sentences / "config.json").read_text())
+    write(sentences, "config.json", **{**config, "is_decoder": True})
+    assert np.abs(embedded(sentences) - whole).max() > 0.1
+
+
 @pytest.mark.parametrize("writes", [True, False])
 def test_the_reading_half_of_a_model_that_writes_makes_embeddings(
     tmp_path: Path, writes: bool

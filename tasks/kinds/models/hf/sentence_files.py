@@ -21,6 +21,10 @@ OF_ONE_SPACE = "get_text_features"
 """The method that makes them, of a model whose texts and images share a space."""
 MESSAGE = "message"
 """What these files call a conversation; where a model takes some, each text becomes one."""
+OF_LOADING = frozenset(
+    {"cache_dir", "local_files_only", "revision", "token", "trust_remote_code", "use_cache"}
+)
+"""Settings that change no vector."""
 NO_PROMPTS = {"query": "", "document": ""}
 """Names that need not be listed."""
 
@@ -80,6 +84,25 @@ def output_taken(checkpoint: Checkpoint) -> dict[str, Any]:
     """
     of_texts = modalities(checkpoint).get("text") or LAST_LAYER
     return {name: of_texts.get(name) for name in LAST_LAYER}
+
+
+def refuse_other_config(checkpoint: Checkpoint) -> None:
+    """See that the library loads the model as its own files have it, as we do.
+
+    Raises:
+        InvalidSpec: it would change some of its settings.
+    """
+    own = settings(checkpoint)
+    given = own.get("config_kwargs") or own.get("config_args") or {}
+    config = checkpoint.json_file("config.json") or {}
+    others = [each for each in {*given} - OF_LOADING if given[each] != config.get(each)]
+    if others:
+        names = ", ".join(sorted(others))
+        problem = (
+            f"has a sentence_bert_config.json that sets {names} of the model, which has no effect "
+            "here: set it in its config.json"
+        )
+        raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
 
 
 def refuse_other_output(checkpoint: Checkpoint) -> None:
