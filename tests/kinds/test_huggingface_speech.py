@@ -50,6 +50,17 @@ def by_hand(folder: Path, given: list[Samples], **limit: Any) -> list[str]:
     return written
 
 
+def test_words_have_nothing_of_what_fills_them_up(tmp_path: Path) -> None:
+    """Not of a word either, where the tokenizer does not know the model's padding as such."""
+    folder = save_whisper(tmp_path, exponential_decay_length_penalty=[2, 1.5])
+    heard = sounds(7)
+    rows = rows_of("audio", [each.tolist() for each in heard])
+    found = predicted(folder, TASK, rows, max_new_tokens=8)["generated_text"].to_pylist()
+    assert found == by_hand(folder, heard, max_new_tokens=8)
+    assert len({*map(len, found)}) > 1
+    assert not any("[PAD]" in each for each in found)
+
+
 def test_more_words_than_the_model_can_write_are_refused(tmp_path: Path) -> None:
     """Where generating would fail for each sound, as if each were bad."""
     folder, rows = save_whisper(tmp_path, positions=80), rows_of("audio", [sounds(1)[0].tolist()])

@@ -101,6 +101,7 @@ def transcriber(
     check_room(checkpoint, options)
     set_limit(model, options)
     on_cpu = placement.device == "cpu"
+    padding = model.generation_config.pad_token_id
     default_size = SOUNDS_PER_BATCH_ON_CPU if on_cpu else SOUNDS_PER_BATCH_ON_GPU
     given = {
         "max_new_tokens": options.max_new_tokens,
@@ -132,7 +133,21 @@ def transcriber(
     def predict(rows: pa.Table) -> pa.Table:
         texts = np.empty(len(rows), dtype=object)
         for index, written in run(batches(rows)):
-            texts[index] = tokenizer.batch_decode(written, skip_special_tokens=True)
+            ended = [without_padding(each, padding) for each in written.tolist()]
+            texts[index] = tokenizer.batch_decode(ended, skip_special_tokens=True)
         return with_columns(rows, {"generated_text": pa.array(texts.tolist(), pa.string())})
 
     return predict
+
+
+def without_padding(tokens: list[int], padding: int | None) -> list[int]:
+    """A row's tokens without what fills it up to its neighbours' length, which may be a word.
+
+    Args:
+        tokens: of the row; transformers leaves out the one that ends a text.
+        padding: the token that it fills up with.
+    """
+    end = len(tokens)
+    while end and tokens[end - 1] == padding:
+        end -= 1
+    return tokens[:end]
