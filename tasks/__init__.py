@@ -14,6 +14,6 @@ Where to look, each line from what comes first to what comes last:
 - What is published: `published`, `output_status`, `cleaning`, `periods`, `previewing`,
   `left_previews`, `verifying`, `searching`.
 - What all of them use: `errors`, `calendar`, `counted`, `machine`, `python_rows`, `quick_imports`,
-  `timeouts`, `whole`.
+  `temporary_folder`, `timeouts`, `whole`.
 - For tests of one's own flows: `fake_model`, `fake_answers`.
 """
