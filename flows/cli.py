@@ -215,6 +215,9 @@ def search(
     recall: Annotated[
         float, typer.Option(help="Share of the nearest rows that an updated index should find.")
     ] = 0.95,
+    prefix: Annotated[
+        str | None, typer.Option(help="Put before a text; default: the model's own for queries.")
+    ] = None,
     set_: Set = None,
     scheduled_time: ScheduledTime = None,
     as_json: AsJson = False,
@@ -223,7 +226,7 @@ def search(
     from flows.flow_commands import call_search
 
     options = {"k": k, "query_as": query_as, "column": column, "any_model": any_model}
-    use = {"index": index, "recall": recall}
+    use = {"index": index, "recall": recall, "prefix": prefix}
     call_search(output, spec_file, set_, scheduled_time, query, as_json, **options, **use)
 
 

@@ -205,10 +205,11 @@ def call_search(
         published_vectors(spec, options["column"])
 
     from flows.printing import print_matches
-    from flows.search import refuse_call, search
+    from flows.search import refuse_call, refuse_prefix, search
     from flows.server_away import call
 
     refuse_call(options["k"], options["recall"])
+    refuse_prefix(asked, options["prefix"])
     with server_at_hand(() if asked.media == "vector" else spec.model.slow_imports):
         found = call(search, spec, query, **options)
     print_matches(results, found)

@@ -37,6 +37,7 @@ def search(
     any_model: bool = False,
     index: IndexUse = "auto",
     recall: float = 0.95,
+    prefix: str | None = None,
     scheduled_time: datetime | None = None,
 ) -> dict[str, Any]:
     """Find the published rows whose embeddings are nearest to the query's, by cosine similarity.
@@ -57,6 +58,8 @@ def search(
             off: compare with every vector.
         recall: Share of the ten nearest rows that the index is to find; takes effect when the index
             is made or updated.
+        prefix: Put before a query that is a text, as in 'query: '. Empty: what the model's
+            sentence-transformers files have for queries, or what is put before the rows' texts.
         scheduled_time: The time that {scheduled:...} in paths stands for. Empty: the time at which
             the run was to start.
 
@@ -69,11 +72,12 @@ def search(
     refuse_call(k, recall)
     spec = at_time(spec, scheduled_time or time_to_start())
     asked = read_query(spec, query, query_as)
+    refuse_prefix(asked, prefix)
     with heartbeats():
         with at_output(spec):
             # `column` is empty if its box in the form was cleared.
             vectors = searchable(published_vectors(spec, column or None), index, recall)
-        matches = nearest_to(asked, vectors, k, any_model)
+        matches = nearest_to(asked, vectors, k, any_model, prefix)
         page = search_page(matches)
         await_server()
         with not_vital("what was found"):
@@ -89,10 +93,18 @@ def refuse_call(k: int, recall: float) -> None:
         raise InvalidSpec.at("recall", recall, "must be above 0, and at most 1")
 
 
-def nearest_to(asked: Query, vectors: PublishedVectors, k: int, any_model: bool) -> Search:
+def refuse_prefix(asked: Query, prefix: str | None) -> None:
+    """Raise InvalidSpec if something is to be put before what is no text."""
+    if prefix and asked.media != "text":
+        raise InvalidSpec.at("prefix", prefix, f"is for texts, and the query is {asked.media}")
+
+
+def nearest_to(
+    asked: Query, vectors: PublishedVectors, k: int, any_model: bool, prefix: str | None
+) -> Search:
     """The rows whose vectors are nearest to the query's, and how long the search took."""
     started = time.perf_counter()
-    vector = embed_query(vectors, asked, any_model)
+    vector = embed_query(vectors, asked, any_model, prefix or None)  # a box may be cleared
     embedded = time.perf_counter()
     with storage_of_output():
         nearest = vectors.nearest(vector, k)

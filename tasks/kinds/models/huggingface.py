@@ -282,12 +282,14 @@ class HuggingFaceModel(Model):
         predict = predictors.BUILD[self.task](self.checkpoint, placement, self.options)
         return AnswerSchema(self.answer_schema).reading(predict)
 
-    def embedder(self, media: Media) -> Self:
+    def embedder(self, media: Media, prefix: str | None = None) -> Self:
         """This model; or, of one that knows texts and images, its other half.
 
         Raises:
             InvalidSpec: it makes no embeddings, or none of such a query.
         """
         from tasks.kinds.models.hf.joint import EMBEDS, other_half
+        from tasks.kinds.models.hf.query_prompts import for_queries
 
-        return self if self.task == EMBEDS[media] else other_half(self, media)
+        found = self if self.task == EMBEDS[media] else other_half(self, media)
+        return for_queries(found, prefix) if media == "text" else found

@@ -280,8 +280,12 @@ class Model(Kind):
         """The model itself, loaded; called once in each replica."""
         raise NotImplementedError
 
-    def embedder(self, media: Media) -> Self:
+    def embedder(self, media: Media, prefix: str | None = None) -> Self:
         """The model that puts a text or an image among the vectors that this one makes.
+
+        Args:
+            media: what it is.
+            prefix: to be put before a text, in place of what the model knows itself.
 
         Raises:
             InvalidSpec: there is none.

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import pyarrow as pa
 from pydantic import ConfigDict, Field
 
-from tasks.errors import UserCodeBroke
+from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds import columns, user_code, user_rows
 from tasks.kinds.models.file_model import FileModel
 from tasks.kinds.models.model import Function, Media, Model, Placement, refuse_dtype
@@ -92,8 +92,15 @@ class PythonModel(Model):
         """Whether other weights lie there now, as ones that were trained meanwhile."""
         return bool(self.weight_files) and self.fingerprint() != fingerprint
 
-    def embedder(self, media: Media) -> Self:
-        """The class itself: only it knows what it takes."""
+    def embedder(self, media: Media, prefix: str | None = None) -> Self:
+        """The class itself: only it knows what it takes.
+
+        Raises:
+            InvalidSpec: something is to be put before a text.
+        """
+        if prefix is not None:
+            problem = "is put before texts by kind: huggingface alone; write it into the query"
+            raise InvalidSpec.at("prefix", prefix, problem)
         return self
 
     def predictor(self, placement: Placement) -> Function:

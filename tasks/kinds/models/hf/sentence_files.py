@@ -49,6 +49,12 @@ def default_prompt(checkpoint: Checkpoint) -> str:
     return str(prompts[name] or "")
 
 
+def query_prompt(checkpoint: Checkpoint) -> str | None:
+    """What stands before a text that is searched for; None: the files do not say."""
+    prompt: str | None = (config_of(checkpoint).get("prompts") or {}).get("query")
+    return prompt
+
+
 def numbers_kept(checkpoint: Checkpoint) -> int | None:
     """How many numbers the library keeps of each vector, from the first on; None: all.
 
