@@ -34,14 +34,14 @@ def hide_options(value: Any) -> Any:
         return [hide_options(each) for each in value]
     if not isinstance(value, dict):
         return value
-    return {
-        name: hide_values(each)
-        if name == OPTIONS and isinstance(each, dict)
-        else hide_named(each)
-        if name in OWN_ARGUMENTS
-        else hide_options(each)
-        for name, each in value.items()
-    }
+    return {name: hide_field(name, each) for name, each in value.items()}
+
+
+def hide_field(name: str, value: Any) -> Any:
+    """The same of one field."""
+    if name == OPTIONS and isinstance(value, dict):
+        return hide_values(value)
+    return hide_named(value) if name in OWN_ARGUMENTS else hide_options(value)
 
 
 def hide_values(options: dict[str, Any]) -> dict[str, Any]:

@@ -168,7 +168,11 @@ def comparable(row: dict[str, Any]) -> str:
     return str(sorted((name, str(value)) for name, value in row.items()))
 
 
-def test_few_files_are_in_memory_at_a_time(storage: FsspecStorage) -> None:
+@pytest.mark.parametrize(("size", "most"), [(None, READERS), (BYTES_READ_AHEAD, 1)])
+def test_few_files_are_in_memory_at_a_time(
+    storage: FsspecStorage, size: int | None, most: int
+) -> None:
+    """Of large ones, which may have a gigabyte each, one."""
     fetched: list[str] = []
 
     class Watched(FsspecStorage):
@@ -179,29 +183,11 @@ def test_few_files_are_in_memory_at_a_time(storage: FsspecStorage) -> None:
     sink, rows = SINKS[0], ROWS.select(["text"])
     for number in range(40):
         storage.write(f"/few/{number}", sink.encode(rows))
-    files = [OutputFile(f"/few/{number}", 3) for number in range(40)]
+    files = [OutputFile(f"/few/{number}", 3, size=size) for number in range(40)]
     reader = OutputReader(Watched(storage.filesystem), sink, rows.schema, ["text"])
     for taken, _ in enumerate(reader.stream(files), 1):
-        assert len(fetched) < taken + READERS
+        assert len(fetched) < taken + most
     assert sorted(fetched) == sorted(file.path for file in files), "each file once"
-
-
-def test_large_files_are_in_memory_one_at_a_time(storage: FsspecStorage) -> None:
-    """They may have a gigabyte each."""
-    fetched: list[str] = []
-
-    class Watched(FsspecStorage):
-        def read(self, path: str) -> bytes:
-            fetched.append(path)
-            return super().read(path)
-
-    sink, rows = SINKS[0], ROWS.select(["text"])
-    for number in range(9):
-        storage.write(f"/large/{number}", sink.encode(rows))
-    files = [OutputFile(f"/large/{number}", 3, size=BYTES_READ_AHEAD) for number in range(9)]
-    reader = OutputReader(Watched(storage.filesystem), sink, rows.schema, ["text"])
-    for taken, _ in enumerate(reader.stream(files), 1):
-        assert len(fetched) == taken
 
 
 @pytest.mark.parametrize("sink", SINKS, ids=repr)

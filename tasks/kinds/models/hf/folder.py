@@ -142,19 +142,7 @@ def check_architecture(name: str, config: dict[str, Any], task: Task) -> None:
     if types and not types & {type_of(config), type_of(config).replace("-", "_")}:
         raise unknown_type(name, config)
     have = [str(each) for each in config.get("architectures") or []]
-    encoder_decoder = bool(config.get("is_encoder_decoder"))
-    writes_nothing = any(  # as of BART those that classify, or find answers
-        head in ARCHITECTURES.get(task, ()) and head in each
-        for head in (CLASSIFIER, FINDER)
-        for each in have
-    )
-    only_reads = task in EMBEDDING and any(each in ENCODERS for each in have)
-    if encoder_decoder and task in TEXT and not (task in SEQ2SEQ or writes_nothing or only_reads):
-        problem = f"is an encoder-decoder ({', '.join(have)}): set model.task to one of {SEQ2SEQ}"
-        raise InvalidSpec.at(FIELD, name, problem)
-    if task in SEQ2SEQ and not encoder_decoder:
-        problem = f"is not an encoder-decoder ({', '.join(have)}), as {task} needs"
-        raise InvalidSpec.at(FIELD, name, problem)
+    refuse_other_halves(name, have, task, reads_and_writes=bool(config.get("is_encoder_decoder")))
     if needs_timm(config) and importlib.util.find_spec("timm") is None:
         problem = (
             "has a backbone from the package timm: pip install timm, here and on every node, or "
@@ -184,6 +172,32 @@ def check_architecture(name: str, config: dict[str, Any], task: Task) -> None:
     if FINDER in wanted:
         refuse_other_finders(name, type_of(config))
     tell_of_code(name, config, type_of(config))
+
+
+def refuse_other_halves(name: str, have: list[str], task: Task, *, reads_and_writes: bool) -> None:
+    """See that a model has both an encoder and a decoder just where its task wants them.
+
+    Args:
+        name: of the model.
+        have: its architectures.
+        task: that it is for.
+        reads_and_writes: whether its files say that it has both.
+
+    Raises:
+        InvalidSpec: it has both and the task wants one, or the other way.
+    """
+    writes_nothing = any(  # as of BART those that classify, or find answers
+        head in ARCHITECTURES.get(task, ()) and head in each
+        for head in (CLASSIFIER, FINDER)
+        for each in have
+    )
+    only_reads = task in EMBEDDING and any(each in ENCODERS for each in have)
+    if reads_and_writes and task in TEXT and not (task in SEQ2SEQ or writes_nothing or only_reads):
+        problem = f"is an encoder-decoder ({', '.join(have)}): set model.task to one of {SEQ2SEQ}"
+        raise InvalidSpec.at(FIELD, name, problem)
+    if task in SEQ2SEQ and not reads_and_writes:
+        problem = f"is not an encoder-decoder ({', '.join(have)}), as {task} needs"
+        raise InvalidSpec.at(FIELD, name, problem)
 
 
 def refuse_other_finders(name: str, model_type: str) -> None:
