@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,9 @@ import pytest
 from PIL import Image
 
 from tasks.errors import StageFailed
+from tasks.kinds.images import BadImage
 from tasks.kinds.models.llm.engine import Engine
-from tasks.kinds.models.llm.fetched_images import MANY
+from tasks.kinds.models.llm.fetched_images import MANY, fetch_of
 from tests.kinds.tiny_seers import PLACES, SIDE, save_qwen2_vl
 from tests.kinds.vllm_engines import OPTIONS, loaded, model_of, outcome, rows_of, texts_of, whole
 
@@ -161,6 +163,17 @@ def test_a_url_that_cannot_be_fetched_costs_no_other_row(
     assert texts_of(found) == by_transformers(folder, ["hello"], [image])
     with pytest.raises(StageFailed, match=f"none of {MANY} images could be fetched"):
         outcome(engine, model, shown(["hello"] * MANY, [urls[3]] * MANY))
+
+
+def test_only_domains_that_the_engine_allows_are_asked() -> None:
+    """Rows may be strangers', and the worker's network is not."""
+    config = SimpleNamespace(allowed_media_domains=["shop.example"])
+    with web({"a.png": b"secret"}) as server:
+        host = server.partition("//")[2].partition(":")[0]
+        with pytest.raises(BadImage, match=f"allowed domains: .*shop.example.* {host}"):
+            fetch_of(SimpleNamespace(model_config=config))(f"{server}/a.png")
+        config.allowed_media_domains = [host]
+        assert fetch_of(SimpleNamespace(model_config=config))(f"{server}/a.png") == b"secret"
 
 
 def test_a_prompt_that_leaves_an_image_no_room_costs_no_other_row(
