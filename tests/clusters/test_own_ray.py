@@ -2,8 +2,6 @@
 
 import os
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,7 +26,7 @@ from tasks.kinds.clusters import AnyCluster, InlineCluster, LocalCluster, RayJob
 from tasks.planning.preflight import check_cluster
 from tests.flows.conftest import spec_of
 from tests.listeners import listeners
-from tests.test_waiting import PATIENCE
+from tests.ray_driver import answer_of
 
 HERE = "127.0.0.1:6399"
 KNOWN_TASKS = """
@@ -44,7 +42,7 @@ until = time.monotonic() + 60
 while (found := len(known.get_task_events())) < 1000 and time.monotonic() < until:
     time.sleep(0.1)
 time.sleep(1.5)  # what workers have done they tell each second
-print(len(known.get_task_events()))
+answer(len(known.get_task_events()))
 """
 
 
@@ -174,9 +172,7 @@ def test_words_of_rays_own_are_left_to_ray() -> None:
 @pytest.mark.ray
 def test_a_head_of_ours_does_not_remember_each_task(ray_address: str) -> None:
     """Ray's own limit is a hundred thousand, which take 400 MiB."""
-    command = [sys.executable, "-c", KNOWN_TASKS, ray_address]
-    done = subprocess.run(command, check=True, timeout=PATIENCE, stdout=subprocess.PIPE, text=True)
-    assert int(done.stdout.split()[-1]) <= 1000
+    assert answer_of(KNOWN_TASKS, ray_address) <= 1000
 
 
 @contextmanager

@@ -1,8 +1,5 @@
 """How often Ray's executor looks round."""
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,13 +7,13 @@ from typing import Any
 import pytest
 
 from tasks.ray_job.executor_polling import LONGEST_SECONDS, SHORTEST_SECONDS, PollInterval
-from tests.test_waiting import PATIENCE
+from tests.ray_driver import answer_of
 
 LOOKS_MEANWHILE = 10
 """How often the executor looks round while a task takes its time; at the fifth it waits as long as
 it ever does."""
 LOOKS = f"""
-import itertools, json, sys, time
+import itertools, sys, time
 from pathlib import Path
 import ray
 from ray.data import DataContext
@@ -50,7 +47,7 @@ for is_predicting in (False, True):
     rows.map_batches(takes_its_time, fn_args=[folder], batch_size=None).take_all()
     looks = Looks.at[{LOOKS_MEANWHILE // 2}:{LOOKS_MEANWHILE}]
     shortest.append(min(later - at for at, later in itertools.pairwise(looks)))
-print(json.dumps(shortest))
+answer(shortest)
 """
 
 
@@ -126,8 +123,6 @@ def test_a_jobs_executor_is_told(
 
 @pytest.mark.ray
 def test_rays_executor_keeps_to_it(ray_address: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", LOOKS, ray_address, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
-    usual, later = json.loads(done.stdout.splitlines()[-1])
+    usual, later = answer_of(LOOKS, ray_address, str(tmp_path))
     assert usual < LONGEST_SECONDS / 2
     assert later >= LONGEST_SECONDS

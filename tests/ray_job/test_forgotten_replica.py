@@ -4,20 +4,16 @@ That Ray loses sight of one cannot be brought about: here an actor goes by what 
 one, which it has killed.
 """
 
-import json
-import subprocess
-import sys
-
 import pytest
 
 from tasks.ray_job import operators
 from tasks.ray_job.operators import Infer
+from tests.ray_driver import answer_of
 from tests.ray_job.test_operators import ignore
 from tests.ray_job.test_own_machine import job_of, spec
-from tests.test_waiting import PATIENCE
 
 WATCHES = """
-import json, sys
+import sys
 from types import SimpleNamespace
 import ray
 from tasks.ray_job import forgotten_replica
@@ -48,16 +44,13 @@ for each, goes_by, seconds in ((known, None, 3), (forgotten, dead, 45)):
         ended.append(ray.get(each.wait.remote(seconds)))
     except ray.exceptions.RayActorError:
         ended.append("ends")
-print(json.dumps(ended))
+answer(ended)
 """
 
 
 @pytest.mark.ray
 def test_it_ends_where_ray_says_that_it_is_dead(ray_address: str) -> None:
-    command = [sys.executable, "-c", WATCHES, ray_address]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == ["goes on", "ends"]
+    assert answer_of(WATCHES, ray_address) == ["goes on", "ends"]
 
 
 def test_each_replica_looks_before_it_loads_its_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,5 @@
 """What Ray is told of the stages: the pipeline is built, and nothing runs, but once."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -9,8 +7,8 @@ from typing import Any
 import pytest
 
 from tasks.ray_job import pipeline
+from tests.ray_driver import answer_of
 from tests.ray_job.test_own_machine import ELSEWHERE, job_of, spec
-from tests.test_waiting import PATIENCE
 
 BATCHES = 60
 HELD = f"""
@@ -40,7 +38,7 @@ DataContext.get_current().enable_progress_bars = False
 DataContext.get_current().target_max_block_size = 1  # as for a job: each row is a block
 batches = ray.data.range({BATCHES}, override_num_blocks=1)
 pipeline.run_to_the_end(pipeline.written(batches, job_of(spec()), print))
-print(*Held.at_last)
+answer(Held.at_last)
 """
 
 
@@ -143,7 +141,5 @@ def test_what_nobody_asked_for_is_not_asked_of_ray(told: Told) -> None:
 @pytest.mark.ray
 def test_nothing_is_kept_of_what_is_written(ray_address: str) -> None:
     """Of a job of hours it would be gigabytes; looked at when all is written."""
-    command = [sys.executable, "-c", HELD, ray_address]
-    done = subprocess.run(command, check=True, timeout=PATIENCE, stdout=subprocess.PIPE, text=True)
-    refs, blocks = map(int, done.stdout.split()[-2:])
+    refs, blocks = answer_of(HELD, ray_address)
     assert max(refs, blocks) < BATCHES / 2
