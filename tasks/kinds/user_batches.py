@@ -14,16 +14,22 @@ from tasks.kinds.unchanged_values import alike, alike_texts
 from tasks.protocol.batch import ROW
 from tasks.protocol.ids import Ids
 
-BatchFormat = Literal["numpy", "pandas"]
+BatchFormat = Literal["numpy", "pandas", "pyarrow"]
 TO_USER: dict[BatchFormat, Callable[[pa.Table], Any]] = {
     "numpy": columns.to_numpy,
     "pandas": columns.to_pandas,
+    "pyarrow": lambda rows: rows,
 }
 AS_SENT: dict[BatchFormat, Callable[[pa.Table], Mapping[str, Any] | pd.DataFrame]] = {
     "numpy": columns.to_numpy_read_only,
     "pandas": columns.to_pandas,
 }
-"""The same, to be looked at alone."""
+"""The same, to be looked at alone; columns of Arrow's tell their types themselves."""
+
+
+def gets_encoded_media(batch_format: BatchFormat) -> bool:
+    """Whether code gets images and sounds as their files have them: Arrow has no type for them."""
+    return batch_format == "pyarrow"
 
 
 def texts_in(given: pa.Table, batch: Any) -> dict[str, np.ndarray]:
@@ -37,8 +43,9 @@ def untouched(
 ) -> dict[str, Any]:
     """Columns that came back as user code got them, as they were given, by name.
 
-    Where rows came back in another order, more than once or not all, these are told by their ids.
-    Columns are compared with a second conversion: user code may write to what it was handed.
+    None of a table, where they have lost nothing. Where rows came back in another order, more than
+    once or not all, these are told by their ids. Columns are compared with a second conversion:
+    user code may write to what it was handed.
 
     Args:
         given: the columns.
@@ -46,7 +53,7 @@ def untouched(
         returned: what came back.
         batch_format: of it.
     """
-    if not isinstance(returned, (Mapping, pd.DataFrame)):
+    if batch_format not in AS_SENT or not isinstance(returned, (Mapping, pd.DataFrame)):
         return {}
     back = [name for name in given.column_names if name in returned]
     names = [name for name in back if not tells_its_type(given[name], returned[name])]

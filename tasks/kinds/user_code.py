@@ -230,7 +230,7 @@ def call(
         has = f"the batch has the columns {', '.join(wanted)}"
         raise KeyError(f"{error}; {has}") from error
     except AttributeError as error:
-        if not isinstance(error.obj, (np.ndarray, pd.Series)):
+        if not isinstance(error.obj, (np.ndarray, pd.Series, pa.ChunkedArray)):
             raise
         raise AttributeError(f"{error}: {A_BATCH}") from error
     same = untouched(given, texts, returned, batch_format)

@@ -38,7 +38,7 @@ def from_user(batch: Any, untouched: Mapping[str, pa.ChunkedArray] | None = None
         refuse_reordered([] if ROW in batch else [batch.index])
         return from_frame(batch, untouched)
     if not isinstance(batch, Mapping):
-        problem = "it must return a dict of columns or a frame, with a value for each row"
+        problem = "it must return a dict of columns, a frame or a table, with a value for each row"
         if isinstance(batch, Generator):
             problem += "; return everything at once instead of using yield"
         if isinstance(batch, (Coroutine, AsyncGenerator)):

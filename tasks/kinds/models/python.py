@@ -11,7 +11,7 @@ from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds import columns, user_code, user_rows
 from tasks.kinds.models.file_model import FileModel
 from tasks.kinds.models.model import Function, Media, Model, Placement, refuse_dtype
-from tasks.kinds.user_batches import TO_USER, BatchFormat
+from tasks.kinds.user_batches import TO_USER, BatchFormat, gets_encoded_media
 from tasks.protocol.batch import ROW
 
 
@@ -43,10 +43,11 @@ class PythonModel(Model):
     )
     batch_format: BatchFormat = Field(
         default="numpy",
-        description="What a batch is: a dict of NumPy arrays, or a pandas frame. In both, an empty "
-        "value turns its column, in the whole batch, from whole numbers into floats, which lack "
-        "digits above 2^53, or from true and false into objects: if that matters, fill empty "
-        "values in a step.",
+        description="What a batch is: a dict of NumPy arrays, a pandas frame, or an Arrow table "
+        "(pyarrow). In the first two, an empty value turns its column, in the whole batch, from "
+        "whole numbers into floats, which lack digits above 2^53, or from true and false into "
+        "objects: if that matters, fill empty values in a step. For an Arrow table nothing is "
+        "converted: images and sounds are the bytes of their files.",
     )
     with_row_ids: bool = Field(
         default=False,
@@ -77,6 +78,11 @@ class PythonModel(Model):
         given += [each.fingerprint() for each in self.places]
         content = json.dumps(given, sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+    @property
+    def takes_encoded_media(self) -> bool:
+        """Whether the code gets an Arrow table."""
+        return gets_encoded_media(self.batch_format)
 
     @property
     def places(self) -> "list[Weights]":

@@ -12,7 +12,7 @@ from tasks.kinds.column_types import is_plain_number
 from tasks.kinds.media import decode_media_columns, encode_untouched
 from tasks.kinds.steps.step import Function, Step
 from tasks.kinds.unchanged_values import alike
-from tasks.kinds.user_batches import BatchFormat
+from tasks.kinds.user_batches import BatchFormat, gets_encoded_media
 from tasks.protocol.batch import ROW
 
 WITHOUT_ORDER = (
@@ -36,7 +36,10 @@ class PythonStep(Step):
         default={}, description="Arguments of the class, or of the function besides the batch."
     )
     batch_format: BatchFormat = Field(
-        default="numpy", description="What a batch is: a dict of NumPy arrays, or a pandas frame."
+        default="numpy",
+        description="What a batch is: a dict of NumPy arrays, a pandas frame, or an Arrow table "
+        "(pyarrow), for which nothing is converted: images and sounds are the bytes of their "
+        "files.",
     )
     with_row_ids: bool = Field(
         default=False,
@@ -58,7 +61,8 @@ class PythonStep(Step):
         function = user_code.made("steps.python.function", self.function, self.init)
 
         def run(rows: pa.Table) -> pa.Table:
-            decoded = decode_media_columns(rows)
+            as_they_are = gets_encoded_media(self.batch_format)
+            decoded = rows if as_they_are else decode_media_columns(rows)
             returned = user_code.call(function, decoded, self.batch_format, self.with_row_ids)
             if ROW not in returned.column_names:
                 refuse_reordered(decoded, returned)

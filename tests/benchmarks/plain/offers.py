@@ -1,21 +1,11 @@
 """Plain Ray Data, as well as we can: filtered and repeated in Arrow, trees in place."""
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tests.benchmarks.plain.tabular import Trees, predicted, read
 from tests.benchmarks.script import Arguments, arguments
-from tests.benchmarks.workloads.offers import (
-    COLUMNS,
-    COMPANY,
-    KEY,
-    LEAST_TIP,
-    OFFERED,
-    PASSENGERS,
-    RIDE,
-    TIP,
-)
+from tests.benchmarks.workloads.offers import COLUMNS, COMPANY, KEY, LEAST_TIP, TIP, offers
 
 GRID = {
     "batch_size": [131_072, 524_288],
@@ -25,15 +15,9 @@ GRID = {
 }
 
 
-def offers(rides: pa.Table) -> pa.Table:
-    """Those of the rides that are left."""
-    left = rides.filter(pc.greater(rides[TIP], LEAST_TIP))
-    many = left.take(np.repeat(np.arange(len(left)), len(OFFERED)))
-    numbers = np.tile(np.arange(len(OFFERED)), len(left))
-    ids = many[RIDE].to_numpy() * len(OFFERED) + numbers
-    passengers = pa.array(np.asarray(OFFERED)[numbers])
-    many = many.set_column(many.column_names.index(PASSENGERS), PASSENGERS, passengers)
-    return many.drop_columns([RIDE]).append_column(KEY, pa.array(ids))
+def left(rides: pa.Table) -> pa.Table:
+    """Offers for those of the rides that are left."""
+    return offers(rides.filter(pc.greater(rides[TIP], LEAST_TIP)))
 
 
 class Fares(Trees):
@@ -45,7 +29,7 @@ class Fares(Trees):
 def main(given: Arguments) -> None:
     """Read what is needed, filter, repeat, predict, write by company."""
     rides = read(given, COLUMNS)
-    many = rides.map_batches(offers, batch_format="pyarrow", batch_size=None, zero_copy_batch=True)
+    many = rides.map_batches(left, batch_format="pyarrow", batch_size=None, zero_copy_batch=True)
     predicted(many, Fares, given).write_parquet(str(given.output), partition_cols=[COMPANY])
     given.finish()
 

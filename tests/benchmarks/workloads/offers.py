@@ -27,18 +27,14 @@ make_weights = tabular.make_weights
 make_inputs = tabular.make_inputs
 
 
-def offers(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Each ride as often as there are offers, one below the other.
-
-    Args:
-        batch: columns of rides; each of shape (rides,).
-    """
-    rides = len(batch[RIDE])
-    many = {name: np.repeat(values, len(OFFERED)) for name, values in batch.items()}
-    numbers = np.tile(np.arange(len(OFFERED)), rides)
-    many[KEY] = many.pop(RIDE) * len(OFFERED) + numbers
-    many[PASSENGERS] = np.asarray(OFFERED)[numbers]
-    return many
+def offers(rides: pa.Table) -> pa.Table:
+    """Each ride as often as there are offers, one below the other; whatever else it has too."""
+    many = rides.take(np.repeat(np.arange(len(rides)), len(OFFERED)))
+    numbers = np.tile(np.arange(len(OFFERED)), len(rides))
+    ids = pa.array(many[RIDE].to_numpy() * len(OFFERED) + numbers)
+    passengers = pa.array(np.asarray(OFFERED)[numbers])
+    many = many.set_column(many.column_names.index(PASSENGERS), PASSENGERS, passengers)
+    return many.drop_columns([RIDE]).append_column(KEY, ids)
 
 
 def spec(inputs: Path, weights: Path, output: Path) -> dict[str, Any]:
@@ -48,7 +44,12 @@ def spec(inputs: Path, weights: Path, output: Path) -> dict[str, Any]:
         "source": {"kind": "parquet", "path": str(inputs), "columns": COLUMNS},
         "steps": [
             {"kind": "filter", "expression": f"{TIP} > {LEAST_TIP}"},
-            {"kind": "python", "function": f"{__name__}:{offers.__name__}", "with_row_ids": True},
+            {
+                "kind": "python",
+                "function": f"{__name__}:{offers.__name__}",
+                "batch_format": "pyarrow",
+                "with_row_ids": True,
+            },
         ],
         "model": {"kind": "xgboost", "path": str(weights / "model.ubj"), "columns": FEATURES},
         "sink": {
