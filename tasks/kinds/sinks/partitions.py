@@ -134,11 +134,11 @@ def group_rows(keys: pa.Table) -> Groups:
     """
     codes = np.zeros(len(keys), dtype=np.int64)
     for column in keys.columns:
-        number = int(codes.max(initial=0)) + 1
-        codes = codes_of(pa.chunked_array([codes_of(column) * number + codes]))
+        number, found = int(codes.max(initial=0)) + 1, codes_of(column)
+        codes = found if number == 1 else codes_of(pa.chunked_array([found * number + codes]))
     few = len(codes) and codes.max() <= np.iinfo(np.uint16).max  # which NumPy sorts by counting
     order = np.argsort(codes.astype(np.uint16) if few else codes, kind="stable")
-    groups = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(order) else []
+    groups = np.split(order, np.cumsum(np.bincount(codes))[:-1]) if len(order) else []
     firsts = keys.take(pa.array([rows[0] for rows in groups], pa.int64()))
     values = zip(*map(python_values, firsts.column_names, firsts.columns), strict=True)
     return [([*each], rows) for each, rows in zip(values, groups, strict=True)]
