@@ -4,12 +4,9 @@ import pyarrow as pa
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
-from tasks.kinds.steps import LabelFromPathStep, PythonStep, RenameStep
+from tasks.kinds.steps import LabelFromPathStep, RenameStep
 from tasks.protocol.storage import FsspecStorage
 from tasks.spec import BatchInferenceSpec
-
-MAY_BRING_OTHERS = RenameStep, PythonStep
-"""Steps after which the column of paths may be another one."""
 
 
 def refuse_no_part(
@@ -30,8 +27,8 @@ def refuse_no_part(
     if not spec.source.one_row_per_file:  # else the column of paths is the rows' own
         return
     for at, step in enumerate(spec.steps):
-        if isinstance(step, MAY_BRING_OTHERS):
-            return
+        if step.own_code or isinstance(step, RenameStep):
+            return  # the column of paths may be another one from here on
         if isinstance(step, LabelFromPathStep):
             urls = (storage.url_of(path.as_py()) for path in paths)
             if not any(step.is_among(step.parts(url)) for url in urls):

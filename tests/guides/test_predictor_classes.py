@@ -182,14 +182,15 @@ def test_resnet_of_torchvision(
     save_weights(tmp_path / "checkpoints", pixels)
     monkeypatch.setattr(torch.hub, "_hub_dir", str(tmp_path))
     source = f"source={{kind: images, path: {folder}}}"
-    step = "steps=[{kind: python, function: guide_resnet:preprocess_images}]"
+    step = "steps=[{kind: map, function: guide_resnet:preprocess_image}]"
     model = "model={kind: python, class: guide_resnet:ResnetModel}"
     done = run_spec(SPEC, CODE, source, step, model, "sink.keep_columns=[]")
 
     from tests.guides.user_code import guide_resnet
 
-    batch = guide_resnet.preprocess_images({"image": pixels})
-    batch["transformed_image"] = batch["transformed_image"].numpy()
+    rows = [guide_resnet.preprocess_image({"image": image}) for image in pixels]
+    batch: dict[str, Any] = {name: [row[name] for row in rows] for name in rows[0]}
+    batch["transformed_image"] = np.stack(batch["transformed_image"])
     expected = guide_resnet.ResnetModel()(batch)["predicted_label"]
     assert done.table.to_pydict() == {"predicted_label": expected}
     assert len(set(expected)) > 1

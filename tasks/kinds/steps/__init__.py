@@ -8,6 +8,7 @@ from tasks.kinds.form import PickOne
 from tasks.kinds.steps.chunk_text import ChunkTextStep
 from tasks.kinds.steps.filter import FilterStep
 from tasks.kinds.steps.label_from_path import LabelFromPathStep
+from tasks.kinds.steps.map import MapStep
 from tasks.kinds.steps.python import PythonStep
 from tasks.kinds.steps.rename import RenameStep
 from tasks.kinds.steps.select import SelectStep
@@ -22,6 +23,7 @@ AnyStep = Annotated[
     | FilterStep
     | TemplateStep
     | PythonStep
+    | MapStep
     | ChunkTextStep
     | TileImagesStep,
     Field(discriminator="kind"),
@@ -33,6 +35,7 @@ __all__ = [
     "ChunkTextStep",
     "FilterStep",
     "LabelFromPathStep",
+    "MapStep",
     "PythonStep",
     "RenameStep",
     "SelectStep",

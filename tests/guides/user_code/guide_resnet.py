@@ -19,15 +19,6 @@ def preprocess_image(row: dict[str, np.ndarray]) -> dict[str, Any]:
     return {"original_image": row["image"], "transformed_image": transform(row["image"])}
 
 
-def preprocess_images(batch: dict[str, Any]) -> dict[str, Any]:
-    """The same for a batch, which is what a step gets."""
-    rows = [preprocess_image({"image": image}) for image in batch["image"]]
-    return {
-        "original_image": [row["original_image"] for row in rows],
-        "transformed_image": torch.stack([row["transformed_image"] for row in rows]),
-    }
-
-
 class ResnetModel:
     def __init__(self) -> None:
         self.weights = ResNet18_Weights.IMAGENET1K_V1
