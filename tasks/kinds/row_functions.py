@@ -23,8 +23,8 @@ def call_on_rows(
 ) -> pa.Table:
     """Call user code with each row.
 
-    Columns of which it leaves all values alone come back as they are in `rows`, with nothing of
-    their type lost.
+    Columns of which it leaves all values alone come back as they are in `rows`; others have the
+    type that they had, where that holds their new values.
 
     Args:
         function: gets a row, which it may change.
@@ -50,7 +50,7 @@ def call_on_rows(
     if not returned:
         return rows.slice(0, 0)
     found = columns_of(returned)
-    table = user_rows.from_user(found, untouched(given, sent, at, found))
+    table = user_rows.from_user(found, with_given_types(given, sent, at, found))
     return table.add_column(0, ROW, rows[ROW].take(pa.array(at)))
 
 
@@ -119,10 +119,13 @@ def values_of(column: pa.ChunkedArray) -> list[Any]:
     return column.to_pylist()
 
 
-def untouched(
+def with_given_types(
     given: pa.Table, sent: Mapping[str, list[Any]], at: list[int], found: Mapping[str, list[Any]]
-) -> dict[str, pa.ChunkedArray]:
-    """Columns whose values all came back as they were handed over, with their types.
+) -> dict[str, pa.Array | pa.ChunkedArray]:
+    """Columns that came back and were there before, with the types that they had.
+
+    Python's values do not tell these: a column would have another type in batches of which the
+    code has changed a value. Not those that their type no longer holds.
 
     Args:
         given: the columns.
@@ -132,14 +135,24 @@ def untouched(
         found: what came back, by column.
     """
     is_as_given = at == [*range(len(given))]
-    same = dict[str, pa.ChunkedArray]()
+    made = dict[str, pa.Array | pa.ChunkedArray]()
     for name in given.column_names:
         if name not in found:
             continue
-        kind = given[name].type
+        column, kind = given[name], given[name].type
         may_differ = pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType)
-        values = values_of(given[name]) if may_differ else sent[name]
+        values = values_of(column) if may_differ else sent[name]
         if alike_lists([values[each] for each in at], found[name]):
-            column = given[name]
-            same[name] = column if is_as_given else column.take(pa.array(np.asarray(at)))
-    return same
+            made[name] = column if is_as_given else column.take(pa.array(np.asarray(at)))
+        elif (fitting := of_type(found[name], kind)) is not None:
+            made[name] = fitting
+    return made
+
+
+def of_type(values: list[Any], kind: pa.DataType) -> pa.Array | None:
+    """Values as a column of a type; None where it does not hold them just as they are."""
+    try:
+        made = pa.array(values, kind)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+    return made if alike_lists(made.to_pylist(), values) else None

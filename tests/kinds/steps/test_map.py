@@ -39,6 +39,12 @@ def brightness(row: Row) -> Row:
     return row | {"brightness": row["image"].mean(), "shape": row["image"].shape}
 
 
+def changed(row: Row) -> Row:
+    """Of the column v the next larger value."""
+    larger = {int: 1, float: 0.5, str: "z"}
+    return {**row, "v": row["v"] and row["v"] + larger[type(row["v"])]}
+
+
 def darker(row: Row) -> Row:
     row["image"] -= 1
     return row
@@ -134,6 +140,25 @@ def test_columns_that_are_left_alone_lose_nothing_of_their_type(
     assert returned[ROW].to_pylist() == [each + 1 for each in order]
     assert returned["v"].type == rows["v"].type
     assert repr(returned["v"].to_pylist()) == repr(rows["v"].take(order).to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "type_after"),
+    [
+        ([1, None], pa.int8(), pa.int8()),
+        ([1, 127], pa.int8(), pa.int64()),
+        ([1.5, None], pa.float32(), pa.float32()),
+        ([1.1, None], pa.float64(), pa.float64()),
+        (["a", None], pa.large_string(), pa.large_string()),
+        (["a", None], pa.dictionary(pa.int8(), pa.string()), pa.dictionary(pa.int8(), pa.string())),
+    ],
+)
+def test_changed_columns_keep_a_type_that_holds_their_values(
+    values: list[Any], kind: pa.DataType, type_after: pa.DataType
+) -> None:
+    """Else batches in which some value was changed would differ from those in which none was."""
+    rows = pa.table({ROW: ROWS[ROW][:2], "v": pa.array(values, kind)})
+    assert mapped("changed")(rows)["v"].type == type_after
 
 
 @pytest.mark.parametrize(
