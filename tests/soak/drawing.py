@@ -76,6 +76,9 @@ class Drawing:
         files, tables = ["parquet", "parquet", "jsonl", "csv"], ["delta", "iceberg", "lance"]
         sink = dice.choice(files if on_s3 else files + tables)
         model = dice.choice(MODELS[self.where])
+        of_code = random.Random(f"{self.seed} {self.where} code")  # all else is as it was before it
+        if model == "Model" and of_code.random() < 0.4:
+            model = "Tables"
         return Pipeline(
             source=self.kind,
             steps=tuple(steps),
@@ -91,6 +94,7 @@ class Drawing:
             budget=dice.choice((1.0, 1.0, 1.0, 0.02)),
             filter_below=dice.randint(0, 100),
             broken_every=0 if model == "sklearn" else dice.choice((0, 5, 17)),
+            row_by_row=of_code.random() < 0.5 and bool({*steps} & {"thin", "multiply"}),
         )
 
     def inputs(self, rows: int) -> tuple[Input, ...]:

@@ -48,10 +48,13 @@ class Pipeline:
     """The step `filter` keeps rows whose x is at least this."""
     broken_every: int
     """The model raises on rows whose id is a multiple of this, until it is mended; 0: on none."""
+    row_by_row: bool
+    """Whether code that drops or multiplies rows gets one at a time."""
 
     def __str__(self) -> str:
         words = [self.source, *self.steps, self.model, self.sink, self.mode]
         words += ["partitioned"] * self.partitioned + ["S3"] * self.on_s3
+        words += ["row by row"] * self.row_by_row
         sizes = f"batches of {self.batch_size}, {self.replicas} replicas"
         return f"{' > '.join(words)}; {sizes}"
 

@@ -10,6 +10,8 @@ CODE = Path(__file__).parent / "user_code"
 SECONDS = {"inline": 0.0, "cluster": 0.06}
 """How long a batch takes: on a cluster there is to be a middle to strike at."""
 WITH_IDS = ("thin", "multiply")
+BATCH_FORMATS = {"Frames": "pandas", "Tables": "pyarrow"}
+"""By the model; of others it is the default."""
 BUILT_IN: dict[str, dict[str, Any]] = {
     "tiles": {"kind": "tile_images", "width": 8},
     "select": {"kind": "select", "columns": ["id", "x", "part"]},
@@ -84,6 +86,8 @@ def step_of(name: str, drawn: Pipeline) -> dict[str, Any]:
     """A step by its drawn name."""
     if name == "filter":
         return {"kind": "filter", "expression": f"x >= {drawn.filter_below}"}
+    if name in WITH_IDS and drawn.row_by_row:
+        return {"kind": "map", "function": f"soak_code:{name}_row", "returns_list": True}
     own = {"kind": "python", "function": f"soak_code:{name}", "with_row_ids": name in WITH_IDS}
     return BUILT_IN.get(name, own)
 
@@ -99,9 +103,9 @@ def model_of(case: Case, site: Site) -> dict[str, Any]:
         "broken_every": case.pipeline.broken_every,
         "mended": str(site.mended),
     }
-    frames = {"batch_format": "pandas"} if name == "Frames" else {}
+    others = {"batch_format": BATCH_FORMATS[name]} if name in BATCH_FORMATS else {}
     with_ids = {"with_row_ids": name == "Reordering"}
-    return {"kind": "python", "class": f"soak_code:{name}", "init": init, **frames, **with_ids}
+    return {"kind": "python", "class": f"soak_code:{name}", "init": init, **others, **with_ids}
 
 
 def sink_of(drawn: Pipeline, path: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 Batch = dict[str, Any]
+Row = dict[str, Any]
 PARTS = ("a", "b c", "ü=1/2")
 
 
@@ -65,6 +67,16 @@ def multiply(batch: Batch) -> Batch:
     }
 
 
+def thin_row(row: Row) -> list[Row]:
+    """What `thin` does, for one row."""
+    return [row] if row["id"] % 4 else []
+
+
+def multiply_row(row: Row) -> list[Row]:
+    """What `multiply` does, for one row."""
+    return [{**row, "child": child} for child in range(row["id"] % 3)]
+
+
 def tripled(batch: Batch) -> Batch:
     """A model that is a plain function."""
     return {"y": batch["x"] * 3 + 1}
@@ -102,6 +114,14 @@ class Frames(Model):
 
     def __call__(self, batch: Any) -> Any:
         return batch.assign(y=super().__call__(batch)["y"])
+
+
+class Tables(Model):
+    """The same over Arrow tables."""
+
+    def __call__(self, batch: Any) -> Any:
+        columns = {name: batch[name].to_numpy() for name in ("id", "x")}
+        return batch.append_column("y", pa.array(super().__call__(columns)["y"]))
 
 
 class Reordering(Model):
