@@ -124,8 +124,7 @@ class Snapshot:
         versions = lines["version"].to_numpy()
         if not len(lines) or versions.min() == versions.max():
             return lines
-        paths = large(lines["path"]).dictionary_encode().unify_dictionaries()
-        paths = np.concatenate([chunk.indices.to_numpy() for chunk in paths.chunks])
+        paths = large(lines["path"]).combine_chunks().dictionary_encode().indices.to_numpy()
         last = np.zeros(len(lines), dtype=np.int64)
         np.maximum.at(last, paths, versions)
         return lines.filter(pa.array(versions == last[paths]))
@@ -149,7 +148,7 @@ class Snapshot:
 
     def input_lines(self, line: str) -> pa.Table:
         """Lines that name inputs, since all was replaced for the last time."""
-        lines = self.of(line).select(["path", "identity", "run_id", "shard", "version"])
+        lines = self.of(line, ["path", "identity", "run_id", "shard", "version"])
         return lines.filter(pc.greater_equal(lines["version"], self.base)) if self.base else lines
 
     @cached_property
@@ -167,9 +166,9 @@ class Snapshot:
         """Rows in the quarantine, by the run that set them aside."""
         return by_run((file.run_id, file.ids) for file in self.quarantine.values())
 
-    def of(self, line: str) -> pa.Table:
-        """Lines of one type."""
-        return self.lines.filter(pc.equal(self.lines["line"], line))
+    def of(self, line: str, names: list[str]) -> pa.Table:
+        """Lines of one type, in the columns that are asked for: there may be millions."""
+        return self.lines.select(names).filter(pc.equal(self.lines["line"], line))
 
     @cached_property
     def removed(self) -> dict[str, int]:

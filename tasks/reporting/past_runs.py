@@ -48,7 +48,7 @@ def past_runs(evidence: Evidence, report: dict[str, Any]) -> list[PastRun]:
     """The last runs up to the report's own, oldest first."""
     seen, version = evidence.ledger, report["version"]
     last = [each for each in seen.entries if each <= version][-SHOWN_RUNS:]
-    redrives = set(pc.unique(seen.of("redriven")["version"]).to_pylist())
+    redrives = set(pc.unique(seen.of("redriven", ["version"])["version"]).to_pylist())
     ids = [seen.entries[each]["run_id"] for each in last]
     with ThreadPoolExecutor(READERS) as pool:
         figures = list(pool.map(lambda run_id: figures_of(evidence, run_id), ids[:-1]))

@@ -165,5 +165,6 @@ def pictures(vectors: PublishedVectors, rows: list[Row]) -> list[str]:
     source = vectors.spec.source
     if not source.has_media or not all("path" in row for row in rows):
         return [""] * len(rows)
-    known = inputs_among(source, [row["path"] for row in rows], vectors.seen.of("input")["path"])
+    inputs = vectors.seen.of("input", ["path"])["path"]
+    known = inputs_among(source, [row["path"] for row in rows], inputs)
     return [thumbnail(source, row["path"], known) for row in rows]

@@ -39,7 +39,7 @@ def check_published(storage: SimStorage, seen: Snapshot, inputs: Inputs) -> None
 
 def check_inputs_once(seen: Snapshot) -> None:
     """No version of an input is predicted twice, but for a new version of the output."""
-    lines = seen.of("input").select(["path", "identity", "version"]).to_pylist()
+    lines = seen.of("input", ["path", "identity", "version"]).to_pylist()
     anew = {version for version, entry in seen.entries.items() if entry["replaces"]}
     known = {(line["path"], line["identity"], line["version"]) for line in lines}
     twice = Counter(key[:2] for key in known if key[2] not in anew)

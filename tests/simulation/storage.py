@@ -127,8 +127,8 @@ class PlainSnapshot(Snapshot):
     def tables(self) -> dict[str, pa.Table]:
         return {line: self.table(line) for line in ("input", "redriven")}
 
-    def of(self, line: str) -> pa.Table:
-        return self.tables[line]
+    def of(self, line: str, names: list[str]) -> pa.Table:
+        return self.tables[line].select(names)
 
     def table(self, line: str) -> pa.Table:
         columns = "path", "identity", "run_id", "shard", "version"
