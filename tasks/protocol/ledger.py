@@ -5,6 +5,7 @@ commit if nothing was committed since.
 """
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import itemgetter
@@ -70,11 +71,6 @@ class Snapshot:
     lines: pa.Table
     id: str = ""
     """The ledger's own: another one, that begins anew at the same path, has another id."""
-
-    def at(self, version: int) -> "Snapshot":
-        """The ledger as it stood at an earlier version."""
-        upto = pc.less_equal(self.lines["version"], version)
-        return Snapshot(version, self.lines.filter(upto), self.id)
 
     @cached_property
     def changes(self) -> dict[str, list[dict[str, Any]]]:
@@ -177,8 +173,19 @@ class Snapshot:
 
     def live(self, line: str) -> dict[str, LedgerFile]:
         """Files added and not removed since."""
-        rows = [row for row in self.changes.get(line, []) if row["version"] >= self.base]
-        return {row["path"]: file_of(row) for row in rows if row["path"] not in self.removed}
+        return {row["path"]: file_of(row) for row in self.published_at(self.version, line)}
+
+    def published_at(self, version: int, line: str = "file") -> Iterator[dict[str, Any]]:
+        """Lines of the files that held the published rows at this version, or at an earlier one."""
+        base = self.base_at(version)
+        for row in self.changes.get(line, []):
+            is_removed = self.removed.get(row["path"], version + 1) <= version
+            if base <= row["version"] <= version and not is_removed:
+                yield row
+
+    def paths_at(self, version: int) -> set[str]:
+        """Their paths."""
+        return {row["path"] for row in self.published_at(version)}
 
     def dead_since(self, version: int) -> list[LedgerFile]:
         """Files that versions after this one removed or replaced."""

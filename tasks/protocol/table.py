@@ -16,7 +16,7 @@ import pyarrow as pa
 from tasks.counted import counted
 from tasks.errors import InvalidSpec, StaleTable, Unreachable
 from tasks.protocol.ledger import Snapshot
-from tasks.protocol.ledger_lines import LedgerFile
+from tasks.protocol.ledger_lines import LedgerFile, file_of
 
 COMMIT_ATTEMPTS = 30
 LONGEST_WAIT_SECONDS = 2.0
@@ -160,10 +160,10 @@ def change_for(table: Table, found: TableState, ledger: Snapshot, noted: int) ->
         return None
     change = change_since(last, found, ledger)
     if change.removed:
-        refuse_rewritten(table, found, ledger.at(last))
+        refuse_rewritten(table, found, ledger.paths_at(last))
     named = {row["path"] for row in ledger.changes.get("file", [])}
     if last < noted and found.may_have_more and found.files - named:
-        refuse_rewritten(table, found, ledger.at(noted), UNMARKED)
+        refuse_rewritten(table, found, ledger.paths_at(noted), UNMARKED)
     return change
 
 
@@ -178,9 +178,9 @@ def last_applied(found: TableState, ledger: Snapshot, noted: int) -> int:
     files = ledger.changes.get("file", [])
     ours = {row["path"]: row["version"] for row in files if row["path"] in found.files}
     last = max([found.applied, *ours.values()])
-    if noted <= last or ours.keys() == ledger.at(noted).files.keys():
+    if noted <= last or ours.keys() == ledger.paths_at(noted):
         return max(noted, last)
-    is_as_before = ledger.at(last).files.keys() <= ours.keys()
+    is_as_before = ledger.paths_at(last) <= ours.keys()
     return noted if found.may_have_more and not is_as_before else last
 
 
@@ -192,7 +192,8 @@ def waits() -> Iterator[float]:
 
 def change_since(last: int, found: TableState, ledger: Snapshot) -> TableChange:
     """What is published now and was not at a version, and the other way round."""
-    before, after = ledger.at(last).files, ledger.files
+    before = {row["path"]: row for row in ledger.published_at(last)}
+    after = ledger.files
     there = before.keys() | found.files  # a table never gets a file twice, whatever its log says
     told = [entry["schema"] for entry in ledger.entries.values() if entry.get("schema")]
     schema = ledger.schema or (bytes.fromhex(told[-1]) if told else None)
@@ -202,7 +203,7 @@ def change_since(last: int, found: TableState, ledger: Snapshot) -> TableChange:
         run_id=ledger.entries[ledger.version]["run_id"],
         schema=pa.ipc.read_schema(pa.py_buffer(schema)) if schema else None,
         added=tuple(file for path, file in after.items() if path not in there),
-        removed=tuple(file for path, file in before.items() if path not in after),
+        removed=tuple(file_of(row) for path, row in before.items() if path not in after),
     )
 
 
@@ -218,7 +219,7 @@ def refuse_moved(table: Table | None, ledger: Snapshot) -> None:
     if found.append_only and ledger.files:
         problem = "is an append-only table, but some of its rows must be replaced: allow removals"
         raise InvalidSpec.at("sink.path", table.place, problem)
-    refuse_rewritten(table, found, ledger)
+    refuse_rewritten(table, found, ledger.files.keys())
     # Of a table that was brought back to an older version, that one's files are to be taken out.
     change_for(table, found, ledger, ledger.version)
 
@@ -231,12 +232,12 @@ def taken_out(table: Table | None, ledger: Snapshot) -> set[str]:
     if table is None:
         return set()
     found = table.look(ledger.id)
-    applied = ledger.at(last_applied(found, ledger, ledger.version)).files.keys()
+    applied = ledger.paths_at(last_applied(found, ledger, ledger.version))
     return (applied & ledger.files.keys()) - found.files
 
 
 def refuse_rewritten(
-    table: Table, found: TableState, ledger: Snapshot, so_what: str = MOVED
+    table: Table, found: TableState, files: Set[str], so_what: str = MOVED
 ) -> None:
     """Refuse to replace rows that somebody may have put into files of other names.
 
@@ -249,11 +250,11 @@ def refuse_rewritten(
     Raises:
         InvalidSpec: says which files are gone, and the ways out.
     """
-    gone = sorted(ledger.files.keys() - found.files)
-    if gone and found.files - ledger.files.keys():
+    gone = sorted(files - found.files)
+    if gone and found.files - files:
         problem = (
             f"is a table that has lost {counted(len(gone), 'file')} of this output, the first "
-            f"{gone[0]}, and has others: {so_what}. {ways_out(table, ledger.files.keys())}"
+            f"{gone[0]}, and has others: {so_what}. {ways_out(table, files)}"
         )
         raise InvalidSpec.at("sink.path", table.place, problem)
 

@@ -4,16 +4,17 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
+from unittest.mock import Mock
 
 import pytest
 
 from tasks.errors import StaleLedger, StaleTable
 from tasks.protocol.ids import Mask, row_of
 from tasks.protocol.layout import OutputFolder
-from tasks.protocol.ledger_lines import LedgerFile
+from tasks.protocol.ledger_lines import LedgerFile, file_of
 from tasks.protocol.publication import Publication
 from tasks.protocol.publishing import publish
-from tasks.protocol.table import TableState
+from tasks.protocol.table import TableState, change_for, refuse_moved, taken_out
 from tests.protocol.bench import Bench, in_memory
 from tests.simulation.storage import Calm, Lost
 from tests.simulation.table import SimTable
@@ -83,6 +84,20 @@ def test_the_table_has_what_the_ledger_says_after_any_crash(
         if calls < call:
             break
     assert call > 15
+
+
+def test_each_published_file_is_read_of_the_ledger_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A publication looks back at earlier versions time and again, and years have many files."""
+    bench, table = table_bench(OneFault())
+    for number in range(6):
+        put(bench, bench.prepare(f"k{number}", {f"{number}": "v1"}))
+    read = Mock(wraps=file_of)
+    monkeypatch.setattr("tasks.protocol.ledger.file_of", read)
+    seen = replace(bench.ledger.look())  # as somebody sees it who has looked at nothing yet
+    assert change_for(table, table.look(seen.id), seen, seen.version) is None
+    assert taken_out(table, seen) == set()
+    refuse_moved(table, seen)
+    assert (len(seen.files), read.call_count) == (6, 6)
 
 
 class Restless(SimTable):
