@@ -109,9 +109,14 @@ class Snapshot:
         That with most columns, of equals the last: a run that began before another one brought a
         column may be published after it.
         """
-        since = [each for version, each in self.entries.items() if version >= self.base]
-        told = dict.fromkeys(each["schema"] for each in reversed(since) if each.get("schema"))
+        told = dict.fromkeys(reversed(self.schemas))
         return max(map(bytes.fromhex, told), key=num_columns, default=None)
+
+    @property
+    def schemas(self) -> list[str]:
+        """Those that versions since the base have told, as hexadecimal; the same may come again."""
+        since = [each for version, each in self.entries.items() if version >= self.base]
+        return [each["schema"] for each in since if each.get("schema")]
 
     @cached_property
     def inputs(self) -> pa.Table:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from tasks.protocol.acceptance import Accepted
 from tasks.protocol.ids import Mask
 from tasks.protocol.layout import OutputFolder, RunFolder
+from tasks.protocol.ledger import Snapshot
 from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.plan_file import Plan, path_of
 from tasks.protocol.rewriting import AmendRows, DropRows, as_they_are, stage_kept
@@ -54,11 +55,19 @@ class Publication:
     keys: Keys | None = None
     """None where rows are added beside those of the same name."""
 
-    @property
-    def entry_details(self) -> dict[str, Any]:
-        """The details, and where the plan lies: a listing might not show the one in force yet."""
+    def entry_details(self, seen: Snapshot) -> dict[str, Any]:
+        """The details, and where the plan lies: a listing might not show the one in force yet.
+
+        A schema that the last version to tell one has told is not told again: of a wide table it is
+        long, and hourly runs would fill the ledger with it.
+
+        Args:
+            seen: what is published now.
+        """
         rows = {"rows": self.rows_published} if self.rows else {}
-        return {**self.details, **rows, "plan": path_of(self.run, self.plan)}
+        is_told = not self.replaces and self.details.get("schema") in seen.schemas[-1:]
+        schema = {"schema": None} if is_told else {}
+        return {**self.details, **schema, **rows, "plan": path_of(self.run, self.plan)}
 
     @property
     def chosen(self) -> dict[str, Mask]:

@@ -108,7 +108,7 @@ def entry_for(storage: Storage, output: OutputFolder, seen: Snapshot, what: Publ
         files=tuple(files),
         removed=tuple(removed),
         replaces=what.replaces,
-        details=what.entry_details,
+        details=what.entry_details(seen),
     )
 
 

@@ -48,7 +48,7 @@ def redrive_entry(
         redrives=True,
         files=(*files, *anew),
         removed=tuple(removed),
-        details=what.entry_details,
+        details=what.entry_details(seen),
     )
 
 

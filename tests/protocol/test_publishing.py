@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -18,6 +19,8 @@ from tasks.protocol.publishing import publish
 from tasks.protocol.rewriting import shards_by_run
 from tests.protocol.bench import Bench, Row, in_memory, on_disk
 from tests.simulation.storage import Calm, SimStorage
+
+SCHEMAS = [pa.schema([pa.field("value", pa.string(), metadata={"a": each})]) for each in "xy"]
 
 
 @pytest.fixture(params=["in memory", "on disk"])
@@ -53,6 +56,18 @@ def test_publishing_again_changes_nothing(bench: Bench) -> None:
     what = bench.prepare("k", {"a": "v1"})
     before = put(bench, what), bench.storage.list(bench.output.path)
     assert (put(bench, what), bench.storage.list(bench.output.path)) == before
+
+
+def test_a_schema_is_told_again_only_where_another_was_since(bench: Bench) -> None:
+    """That of a wide table is long, and hourly runs would fill the ledger with it."""
+    x, y = (schema.serialize().to_pybytes().hex() for schema in SCHEMAS)
+    runs = [(x, False), (x, False), (y, False), (x, False), (x, True), (x, False)]
+    for number, (schema, replaces) in enumerate(runs):
+        more: dict[str, Any] = {"details": {"schema": schema}, "replaces": replaces}
+        put(bench, bench.prepare(f"{number}", {f"{number}": "v1"}, **more))
+        assert bench.ledger.look().schema == bytes.fromhex(schema)
+    entries = bench.ledger.look().entries.values()
+    assert [entry["schema"] for entry in entries] == [x, None, y, x, x, None]
 
 
 def test_a_gap_is_never_published(bench: Bench) -> None:
