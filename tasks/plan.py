@@ -1,6 +1,6 @@
 """The plan of a run: list the inputs, subtract what is published and recorded, pin the rest."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tasks.access import access_told
@@ -22,6 +22,7 @@ from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan, load_plan
 from tasks.ray_job.counts import AFTER_CUT, STAGES
+from tasks.protocol.records import Record
 from tasks.record_coverage import accepted_in, rows_settled
 from tasks.run_folder import day_of, read_header, run_id_of
 from tasks.run_options import RunOptions
@@ -53,6 +54,10 @@ class PlannedRun(AtOutput):
     notes: list[str]
     """What whoever runs it should know of what is published already."""
 
+    known_records: dict[str, Record] = field(
+        default_factory=dict, repr=False, compare=False, kw_only=True
+    )
+    """Those that were read, by path: a large run has many, and asks for all of them some times."""
     @property
     def run(self) -> RunFolder:
         """The run's folder."""
@@ -138,7 +143,7 @@ class PlannedRun(AtOutput):
         """What the records cover now."""
         grows = self.spec.sink.takes_new_columns
         where = self.storage, self.run, self.plan, self.is_published
-        return accepted_in(*where, takes_new_columns=grows)
+        return accepted_in(*where, takes_new_columns=grows, known=self.known_records)
 
     def gap(self, accepted: Accepted, *, retry_rejected: bool) -> Gap:
         """What they do not cover."""

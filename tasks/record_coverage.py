@@ -5,7 +5,7 @@ from collections.abc import Callable
 from tasks.protocol.acceptance import Accepted, accept
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.plan_file import Plan
-from tasks.protocol.records import load_records, with_files
+from tasks.protocol.records import Record, load_records, with_files
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.output_schema import of_pinned_schema
 
@@ -26,6 +26,7 @@ def accepted_in(
     is_published: Callable[[], bool] = lambda: False,
     *,
     takes_new_columns: bool,
+    known: dict[str, Record] | None = None,
 ) -> Accepted:
     """What a run's records cover, less those whose files are gone: their rows are done again.
 
@@ -38,8 +39,9 @@ def accepted_in(
         plan: the plan in force.
         is_published: whether files have left the staging folder for the output.
         takes_new_columns: whether rows may lack columns that came later.
+        known: records that were read before, by path; gets the others.
     """
-    records = load_records(storage, run)
+    records = load_records(storage, run, known)
     records = of_pinned_schema(storage, run, records, takes_new_columns=takes_new_columns)
     # In this order: what others publish meanwhile is not taken for gone.
     staged = with_files(storage, run, records)

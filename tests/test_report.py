@@ -26,6 +26,7 @@ from tasks.reporting.figures import measure_seconds, rejected_by_stage
 from tasks.reporting.page import time_table
 from tasks.run import attempts_in
 from tasks.run_options import RunOptions
+from tests.noted_calls import noted_calls
 from tests.ray_job.test_out_of_memory import told
 from tests.reporting import classify_spec, make_inputs, run_attempt, run_spec
 
@@ -270,6 +271,15 @@ def test_attempts_before_a_call_are_counted_by_their_numbers(folder: Path) -> No
     planned = make_plan(classify_spec(folder))
     planned.storage.write(f"{planned.run.path}/attempts/4/note", b"")
     assert make_plan(classify_spec(folder)).attempts_before == 4
+
+
+def test_a_run_reads_each_record_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large one has tens of thousands, each of which takes a store's answer."""
+    read = noted_calls(monkeypatch, "read")
+    _, report = run_spec(classify_spec(folder))
+    records = [path for path in read if "/records/" in path]
+    assert len(records) == len(set(records)) > 3
+    assert report.rows["written"] == 200
 
 
 def test_who_replaces_the_rows_while_they_are_reported_is_named(

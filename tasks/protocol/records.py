@@ -26,7 +26,7 @@ from tasks.protocol.storage import Storage, paths_in
 
 READERS = 32
 AT_ONCE_FROM = 2
-"""Records: each takes a store's answer, and a run asks for all of its own some five times."""
+"""Records: each takes a store's answer, also where a night has a few of them."""
 READ_AHEAD = 1024
 RECORD_ANEW = (
     "Restore it from a copy; or, if its run is not published, delete it and run again, which "
@@ -167,22 +167,31 @@ def filled_up(ok: Ids, filtered: IdRuns) -> IdRuns | None:
     return None if both.packed else both
 
 
-def load_records(storage: Storage, run: RunFolder) -> list[Record]:
+def load_records(
+    storage: Storage, run: RunFolder, known: dict[str, Record] | None = None
+) -> list[Record]:
     """All records of a run, in the order in which they are considered.
+
+    Args:
+        storage: of the output.
+        run: its folder.
+        known: those that were read before, by path; gets the others. None is ever written over.
 
     Raises:
         InvalidSpec: one is damaged.
     """
+    known = {} if known is None else known
     paths = paths_in(storage, run.records, ".json")
-    if len(paths) < AT_ONCE_FROM:
-        return [read_back(storage, path, from_json, RECORD_ANEW) for path in paths]
+    left = [path for path in paths if path not in known]
+    if len(left) < AT_ONCE_FROM:
+        known.update((path, read_back(storage, path, from_json, RECORD_ANEW)) for path in left)
+        return [known[path] for path in paths]
     with ThreadPoolExecutor(READERS) as pool:
-        chunks = (paths[at : at + READ_AHEAD] for at in range(0, len(paths), READ_AHEAD))
-        return [
-            decoded(path, data, from_json, RECORD_ANEW)
-            for chunk in chunks
-            for path, data in zip(chunk, pool.map(storage.read, chunk), strict=True)
-        ]
+        for at in range(0, len(left), READ_AHEAD):
+            chunk = left[at : at + READ_AHEAD]
+            for path, data in zip(chunk, pool.map(storage.read, chunk), strict=True):
+                known[path] = decoded(path, data, from_json, RECORD_ANEW)
+    return [known[path] for path in paths]
 
 
 def with_files(storage: Storage, run: RunFolder, records: list[Record]) -> list[Record]:

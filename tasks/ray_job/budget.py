@@ -6,7 +6,7 @@ from typing import NamedTuple
 from tasks.counted import counted
 from tasks.errors import ErrorBudgetExceeded
 from tasks.protocol.ranges import IdRanges
-from tasks.protocol.records import load_records
+from tasks.protocol.records import Record, load_records
 from tasks.ray_job.counts import Snapshot
 from tasks.ray_job.job import Job
 
@@ -38,6 +38,8 @@ class Budget:
         self.job = job
         self.counts_once = counts_once
         self.look_at = 0.0
+        self.known: dict[str, Record] = {}
+        """Records that were read, by path."""
 
     def check(self, counts: Snapshot) -> None:
         """See what was set aside so far: of all rows, or, total unknown, of those seen so far.
@@ -72,7 +74,7 @@ class Budget:
         if begun < self.look_at:
             return None
         try:
-            records = load_records(self.job.storage, self.job.run)
+            records = load_records(self.job.storage, self.job.run, self.known)
         except OSError:  # a storage that is away for a moment ends no job
             self.look_at = begun + LOOK_EVERY_SECONDS
             return None

@@ -208,7 +208,7 @@ def look_back(planned: PlannedRun, started: float) -> Evidence:
     """Read what a run left behind, under the plan that is in force by now."""
     plan = load_plan(planned.storage, planned.run) or planned.plan
     planned = replace(planned, plan=plan)
-    records = load_records(planned.storage, planned.run)
+    records = load_records(planned.storage, planned.run, planned.known_records)
     attempts = load_attempts(planned.storage, planned.run)
     accepted, first = planned.accepted(), look_at_first_job(planned)
     return Evidence(planned, started, records, accepted, attempts, first)

@@ -152,7 +152,7 @@ class Slow(SimStorage):
 
 
 def test_a_few_records_are_read_at_once() -> None:
-    """As many as a night of some thousand rows has, which asks for them five times."""
+    """As many as a night of some thousand rows has."""
     storage = Slow()
     made = [Record(f"{number:03d}", "plan", "s") for number in range(4)]
     for record in made:
