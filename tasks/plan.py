@@ -15,14 +15,15 @@ from tasks.planning.notes import notes_of
 from tasks.planning.output_as_found import refuse_unknown
 from tasks.planning.output_trial import try_output
 from tasks.planning.preflight import check_spec
+from tasks.planning.sharding import num_inputs
 from tasks.protocol.acceptance import Accepted, Gap, find_gap
 from tasks.protocol.applying import bring_up_to_date
 from tasks.protocol.delta_ledger import DeltaLedger
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.plan_file import Plan, load_plan
-from tasks.ray_job.counts import AFTER_CUT, STAGES
 from tasks.protocol.records import Record
+from tasks.ray_job.counts import AFTER_CUT, STAGES
 from tasks.record_coverage import accepted_in, rows_settled
 from tasks.run_folder import day_of, read_header, run_id_of
 from tasks.run_options import RunOptions
@@ -53,11 +54,11 @@ class PlannedRun(AtOutput):
     call's."""
     notes: list[str]
     """What whoever runs it should know of what is published already."""
-
     known_records: dict[str, Record] = field(
         default_factory=dict, repr=False, compare=False, kw_only=True
     )
     """Those that were read, by path: a large run has many, and asks for all of them some times."""
+
     @property
     def run(self) -> RunFolder:
         """The run's folder."""
@@ -108,11 +109,10 @@ class PlannedRun(AtOutput):
     def summary(self) -> str:
         """What there is to do, in a line."""
         known = self.plan.pins["known_rows"]
-        inputs = len(set(self.plan.shards["path"].to_pylist()))
         rows = f", {counted(known, 'row')}" if known is not None else ""
         done = f" ({counted(self.rows_before, 'row')} done before)" if self.rows_before else ""
         why = "changed or gone since" if self.options.redrive else "published already"
-        return f"{inputs:,} to do{rows}{done}, {self.inputs_skipped:,} {why}"
+        return f"{num_inputs(self.plan):,} to do{rows}{done}, {self.inputs_skipped:,} {why}"
 
     def hold(self) -> None:
         """Say that this process works on the run; to be said again and again."""

@@ -6,11 +6,11 @@ from contextlib import suppress
 from typing import Any
 
 from tasks.errors import BatchInferenceError, RowsMissing, RunStopped
-from tasks.kinds.sources.table_reading.carried import GONE
 from tasks.plan import PlannedRun
 from tasks.planning.config import config_digests, model_digest
 from tasks.planning.equal_configs import equals_of
 from tasks.planning.reader_settings import reading_of
+from tasks.planning.sharding import has_rows
 from tasks.planning.unfinished import leave_word
 from tasks.protocol.publication import Publication
 from tasks.protocol.publishing import publish
@@ -150,8 +150,8 @@ def brings_rows_to_judge(planned: PlannedRun) -> bool:
     What a redrive brings in is a handful of rows, and the rest of its run has passed them. And
     where inputs have only gone from a table, there is nothing new.
     """
-    identities = planned.plan.shards["identity"].unique().to_pylist()
-    return not planned.plan.redrives and identities != [GONE]
+    shards = planned.plan.shards
+    return not planned.plan.redrives and (has_rows(shards) or not len(shards))
 
 
 def check_table(planned: PlannedRun) -> None:

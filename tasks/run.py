@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tasks.attempt import FOLLOWED, Attempt
 from tasks.clusters.choose import cluster_of, is_same_place, max_gpus_of, resources_on
@@ -194,8 +195,8 @@ def new_job(planned: PlannedRun, gap: Gap, attempt: int, avoid: tuple[str, ...] 
         plan=planned.plan.digest,
         pins=planned.plan.pins,
         num_shards=len(todo),
-        todo_bytes=sum(todo["size"].to_pylist()),
-        todo_rows=sum(todo["rows"].to_pylist()) if planned.is_cut else gap.rows,
+        todo_bytes=pc.sum(todo["size"]).as_py() or 0,
+        todo_rows=(pc.sum(todo["rows"]).as_py() or 0) if planned.is_cut else gap.rows,
         todo_name=uuid.uuid4().hex,
         max_gpus=max_gpus_of(planned.spec.cluster),
         stages=planned.stages,

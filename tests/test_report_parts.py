@@ -18,13 +18,13 @@ from tasks.kinds.gates import comparison
 from tasks.kinds.gates.comparison import Comparison, chart_classes
 from tasks.kinds.gates.gate import Chart
 from tasks.kinds.sources import AudioSource, BinarySource, ImagesSource
+from tasks.planning.sharding import num_inputs
 from tasks.protocol.storage import FsspecStorage
 from tasks.reporting.addresses import source_urls
 from tasks.reporting.backfilled import Outcome
 from tasks.reporting.confusion import confusion_svg
 from tasks.reporting.evidence import PastAttempt
 from tasks.reporting.gates import chart_svg
-from tasks.reporting.manifest import num_inputs
 from tasks.reporting.objects import Object, objects_of
 from tasks.reporting.page import accuracy_part
 from tasks.reporting.redaction import block, cell, hide_credentials, scrub, shown_spec

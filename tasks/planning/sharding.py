@@ -107,6 +107,13 @@ def has_rows(inputs: pa.Table) -> bool:
     return bool(pc.any(pc.not_equal(inputs["identity"], GONE)).as_py())
 
 
+def num_inputs(plan: Plan) -> int:
+    """Inputs of a plan; of the millions that are one shard each no list is made."""
+    shards = plan.shards
+    several = shards if plan.redrives else shards.filter(pc.is_valid(shards["start"]))
+    return len(shards) - len(several) + len(set(several["path"].to_pylist()))
+
+
 def other_columns(
     spec: BatchInferenceSpec, reader: dict[str, Any], storage: FsspecStorage, left: Stats
 ) -> str:

@@ -15,6 +15,7 @@ from tasks.errors import BatchInferenceError, ErrorBudgetExceeded
 from tasks.kinds.sources.source import REST_OF_FILE
 from tasks.plan import PlannedRun
 from tasks.planning.words_among_numbers import hint_on
+from tasks.planning.sharding import num_inputs
 from tasks.protocol.acceptance import Accepted
 from tasks.protocol.asked_at_once import fetched
 from tasks.ray_job.writing import SET_ASIDE
@@ -148,7 +149,7 @@ def excess(planned: PlannedRun, accepted: Accepted, *, is_part: bool = False) ->
         if planned.is_published():
             return ""
         raise
-    files = len(planned.plan.shards["path"].unique())
+    files = num_inputs(planned.plan)
     if budget.allows_share(damaged, files):
         return ""
     return f"{damaged:,} of {counted(files, 'file')} cannot be read to the end, {more}"

@@ -6,9 +6,7 @@ from functools import cache
 from importlib import metadata
 from typing import Any
 
-import pyarrow.compute as pc
-
-from tasks.protocol.plan_file import Plan
+from tasks.planning.sharding import num_inputs
 from tasks.reporting.addresses import named_on
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.redaction import shown_spec
@@ -36,13 +34,6 @@ def save_manifest(evidence: Evidence, report: dict[str, Any]) -> str:
     path = planned.output.manifest(planned.run.run_id)
     planned.storage.write(path, json.dumps(manifest, indent=2, default=str).encode())
     return path
-
-
-def num_inputs(plan: Plan) -> int:
-    """Inputs of a plan; of the millions that are one shard each no list is made."""
-    shards = plan.shards
-    several = shards if plan.redrives else shards.filter(pc.is_valid(shards["start"]))
-    return len(shards) - len(several) + len(set(several["path"].to_pylist()))
 
 
 @cache
