@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from threading import Barrier
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +18,7 @@ from tasks.errors import ErrorBudgetExceeded, OutputHeld, RunStopped
 from tasks.plan import PlannedRun, make_plan
 from tasks.protocol.asked_at_once import fetched
 from tasks.publish import publish_planned
+from tasks.publishing import rejections
 from tasks.publishing.rejections import EXAMPLES, Rejections, error_lines, with_rows
 from tasks.ray_job.writing import QUARANTINE, QUARANTINE_SCHEMA
 from tasks.run import forget_old_word, left_to_do
@@ -72,6 +74,18 @@ def test_each_of_several_reasons_of_one_type_is_shown() -> None:
     ]
     found.add(quarantine(range(39, 41), "ValueError", "earlier"))
     assert error_lines(found)[2:4] == ["      in, row 39: earlier", "      in, row 40: short"]
+
+
+def test_rows_set_aside_are_sorted_once_for_each_file_and_kind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a large run there may be a million: row by row that took longer than its last minute."""
+    chosen = Mock(wraps=rejections.telling_most)
+    monkeypatch.setattr(rejections, "telling_most", chosen)
+    found = Rejections()
+    for start in (300, 100):
+        found.add(quarantine(range(start, start + 100), "ValueError"))
+    assert (found.counts.total(), chosen.call_count) == (200, 2)
 
 
 def test_files_of_rows_set_aside_are_fetched_side_by_side() -> None:

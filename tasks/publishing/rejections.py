@@ -4,6 +4,7 @@ import io
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
@@ -14,8 +15,8 @@ from tasks.counted import counted
 from tasks.errors import BatchInferenceError, ErrorBudgetExceeded
 from tasks.kinds.sources.source import REST_OF_FILE
 from tasks.plan import PlannedRun
-from tasks.planning.words_among_numbers import hint_on
 from tasks.planning.sharding import num_inputs
+from tasks.planning.words_among_numbers import hint_on
 from tasks.protocol.acceptance import Accepted
 from tasks.protocol.asked_at_once import fetched
 from tasks.ray_job.writing import SET_ASIDE
@@ -23,7 +24,7 @@ from tasks.record_coverage import count_rows
 from tasks.reporting.addresses import named_on
 
 EXAMPLES = 3
-place = itemgetter("source", "row")
+place, kind_of = itemgetter("source", "row"), itemgetter("stage", "error_type")
 SHOWN = ["source", "row", "stage", "error_type", "error_message"]
 """Columns of a quarantine file, without those that may be large."""
 SELDOM_OF_DATA = (
@@ -56,11 +57,10 @@ class Rejections:
     def add_rows(self, rows: pa.Table, keep: list[bool] | None = None) -> None:
         """The same of rows that were read from one."""
         rows = rows if keep is None else rows.filter(pa.array(keep, pa.bool_()))
-        for row in rows.to_pylist():
-            kind = row["stage"], row["error_type"]
-            self.counts[kind] += 1
-            first = [*self.first.get(kind, ()), row]
-            self.first[kind] = telling_most(first)
+        for kind, found in groupby(sorted(rows.to_pylist(), key=kind_of), kind_of):
+            own = [*found]
+            self.counts[kind] += len(own)
+            self.first[kind] = telling_most([*self.first.get(kind, ()), *own])
 
     @property
     def kinds(self) -> list[tuple[tuple[str, str], int, list[dict[str, Any]]]]:
