@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -105,7 +105,7 @@ def open_shards(job: Job, start: int, stop: int) -> Iterator[OpenShard]:
     """
     for reader, todo in groupby(load_todo(job, start, stop), attrgetter("reader")):
         source = job.spec.source.as_planned(reader)
-        yield from open_each(source, storage_of(job, source), list(todo))
+        yield from open_each(source, storage_of(job, source), todo)
 
 
 def storage_of(job: Job, source: Source) -> FsspecStorage:
@@ -122,7 +122,7 @@ def storage_of(job: Job, source: Source) -> FsspecStorage:
     return TABLES[key]
 
 
-def open_each(source: Source, storage: FsspecStorage, todo: list[Todo]) -> Iterator[OpenShard]:
+def open_each(source: Source, storage: FsspecStorage, todo: Iterable[Todo]) -> Iterator[OpenShard]:
     """Shards that are read with the same settings, in order."""
     if not source.one_row_per_file:
         if storage.is_local or source.holds != "file":
@@ -176,7 +176,7 @@ def fetch_file(source: Source, storage: FsspecStorage, item: Todo) -> OpenShard:
     return opened
 
 
-def fetched_near(fetch: Fetch, todo: list[Todo]) -> Iterator[OpenShard]:
+def fetched_near(fetch: Fetch, todo: Iterable[Todo]) -> Iterator[OpenShard]:
     """Small files of this machine: threads only help to wait.
 
     Files of a near disk cost four times the CPU with them.
@@ -193,7 +193,7 @@ def fetched_near(fetch: Fetch, todo: list[Todo]) -> Iterator[OpenShard]:
             yield from pool.map(fetch, others) if waits else map(fetch, others)
 
 
-def groups(todo: list[Todo]) -> Iterator[list[Todo]]:
+def groups(todo: Iterable[Todo]) -> Iterator[list[Todo]]:
     """Small files as they are read together: not too many, and not too much."""
     group: list[Todo] = []
     size = 0
@@ -206,16 +206,14 @@ def groups(todo: list[Todo]) -> Iterator[list[Todo]]:
     yield group
 
 
-def load_todo(job: Job, start: int, stop: int) -> list[Todo]:
-    """A share of the todo.
+def load_todo(job: Job, start: int, stop: int) -> Iterator[Todo]:
+    """A share of the todo, a row group at a time: in one process it is all, perhaps millions.
 
     Raises:
         StageFailed: the output's storage failed.
     """
-    todo: list[Todo] = []
     for table in todo_lines(job, start, stop):
-        todo += map(partial(todo_of, job.pins), shards_of(table), table.to_pylist())
-    return todo
+        yield from map(partial(todo_of, job.pins), shards_of(table), table.to_pylist())
 
 
 def todo_lines(job: Job, start: int, stop: int) -> list[pa.Table]:

@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from tasks.kinds.sources import DeltaSource, Source, SqlSource
 from tasks.kinds.sources.source import Read
 from tasks.kinds.sources.table_reading.delta import DeltaVersion
 from tasks.plan import make_plan
+from tasks.protocol import plan_file
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.ranges import IdRanges
 from tasks.protocol.storage import FsspecStorage
@@ -50,6 +52,24 @@ def test_no_row_of_a_file_rewritten_midway_is_handed_on(tmp_path: Path) -> None:
     os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
     with pytest.raises(InputChanged, match=r"a\.parquet"):
         next(batches)
+
+
+def test_of_many_files_those_that_come_next_are_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one process a share is all of them: of a million, a gigabyte before the first is read."""
+    folder, group, files = tmp_path / "in", plan_file.FEWEST_ROWS_PER_GROUP, 2_500
+    folder.mkdir()
+    for number in range(files):
+        (folder / f"{number:04}.bin").touch()
+    planned = make_plan(spec_of(folder, source={"kind": "binary", "path": str(folder)}))
+    job = next_attempt(planned, left_to_do(planned, tried=False)).job
+    made = Mock(wraps=opening.todo_of)
+    monkeypatch.setattr(opening, "todo_of", made)
+    opened = opening.open_shards(job, 0, files)
+    held = [(next(opened).shard.number, made.call_count) for _ in range(files)]
+    assert [number for number, _ in held] == [*range(files)]
+    assert all(count <= number + group for number, count in held)
 
 
 def test_rows_that_are_set_aside_wait_for_no_large_batch(
