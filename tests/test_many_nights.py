@@ -11,8 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from tasks.cleaning import find_orphans
+from tasks.ledgers import ledger_of
 from tasks.materializing_run import plan_materializing_run
+from tasks.outputs import output_of
 from tasks.plan import make_plan
+from tasks.planning.equal_configs import equals_of, leave_word
+from tasks.planning.unfinished import UnfinishedRuns
 from tasks.previewing import clear_away
 from tasks.publish import publish_planned
 from tasks.published import published_rows, rows_set_aside
@@ -85,6 +89,31 @@ def test_files_of_a_night_are_moved_in_at_once(
     moved = in_pairs(monkeypatch, "move", lambda path: "/staging/" in path)
     publish_planned(planned)
     assert len(moved) == 2
+
+
+def test_runs_that_came_to_nothing_are_looked_at_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each that was given up leaves one, and a plan asks for them again and again."""
+    add_night(tmp_path, 0)
+    for init in ({"bad": [1]}, {"bad": [2]}):
+        spec = classify_spec(tmp_path, init)
+        make_plan(spec, RunOptions(restart=True))
+    asked = in_pairs(monkeypatch, "read", lambda path: path.endswith("/run.json"))
+    headers = UnfinishedRuns(spec, ledger_of(spec).look()).headers()
+    assert sorted(each["abandoned"] for each in headers) == [False, True]
+    assert len(asked) == 2
+
+
+def test_words_on_equal_configs_are_read_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, output = output_of(classify_spec(tmp_path))
+    for other in "bc":
+        leave_word(storage, output, [["a", other]], {})
+    asked = in_pairs(monkeypatch, "read", lambda path: "/equal_configs/" in path)
+    assert equals_of(storage, output, ["a"]) == ("a", "b", "c")
+    assert len(asked) == 2
 
 
 def run_cut(folder: Path, night: int) -> BatchInferenceSpec:

@@ -8,8 +8,10 @@ import hashlib
 import json
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
+from tasks.protocol.asked_at_once import asked_at_once
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.read_back import json_object, read_back
 from tasks.protocol.storage import FsspecStorage
@@ -28,7 +30,8 @@ def equals_of(
     own = tuple(digests)
     known = set(own)
     files = [stat.path for stat in storage.list(output.equal_configs)]
-    words = [word_at(storage, path) for path in files if path.endswith(".json")]
+    files = [path for path in files if path.endswith(".json")]
+    words = asked_at_once(partial(word_at, storage), files)
     classes = [set(each) for word in words for each in word]
     while more := {each for one in classes if one & known for each in one} - known:
         known |= more

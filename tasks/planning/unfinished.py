@@ -41,11 +41,16 @@ class UnfinishedRuns(AtOutput):
 
     def unpublished(self) -> Iterator[dict[str, Any]]:
         """Runs that are not published, whatever they build on."""
-        storage, output = self.storage, self.output
         # All that published runs have left, of years perhaps, is not gone through.
-        for run_id in sorted(storage.folders(output.runs) - self.seen.run_ids):
-            with suppress(FileNotFoundError):
-                yield read_header(storage, output.run(run_id))
+        left = sorted(self.storage.folders(self.output.runs) - self.seen.run_ids)
+        # Of those that were given up there may be hundreds, and a plan asks for them some times.
+        return filter(None, asked_at_once(self.header_of, left))
+
+    def header_of(self, run_id: str) -> dict[str, Any] | None:
+        """What a run is; None where it does not say."""
+        with suppress(FileNotFoundError):
+            return read_header(self.storage, self.output.run(run_id))
+        return None
 
     def run_of(self, header: dict[str, Any]) -> RunFolder:
         """A run's folder."""
