@@ -10,7 +10,9 @@ from tasks.clusters.running import RunningJob
 EVERY_SECONDS = 5.0
 MAX_CHARACTERS = 500_000
 MAX_SEEN = 5_000_000
-"""Noise included: all of a log is fetched each time."""
+"""Noise included."""
+FETCHED_PER_SECOND = 50_000
+"""Characters on average: all of a log is fetched each time, of a long one more seldom."""
 NOISE = re.compile(
     # Progress bars, which end in a carriage return, and Ray's own of each operator.
     r"\r|\d+(\.\d+)?\s?(it|row|block)s?/s\]|^Running(: \d| Dataset)|✔️|^\s*$"
@@ -33,8 +35,9 @@ class JobLog:
     def forward(
         self, running: RunningJob, tell: Callable[[str], None], *, now: bool = False
     ) -> None:
-        """Hand on what is new, every few seconds; at the cap say where the rest is."""
-        due = now or time.monotonic() - self.at >= EVERY_SECONDS
+        """Hand on what is new, now and then; at the cap say where the rest is."""
+        wait = EVERY_SECONDS + self.seen / FETCHED_PER_SECOND
+        due = now or time.monotonic() - self.at >= wait
         if not due or self.told > MAX_CHARACTERS:
             return
         self.at = time.monotonic()

@@ -1,6 +1,8 @@
 """What of a job's log is handed on: whole lines, without noise, in batches, up to a cap."""
 
+import math
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
 
@@ -41,6 +43,7 @@ class Heard:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever asks is told at once."""
     monkeypatch.setattr(job_log, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(job_log, "FETCHED_PER_SECOND", math.inf)
 
 
 def test_lines_come_in_batches_every_few_seconds() -> None:
@@ -51,6 +54,17 @@ def test_lines_come_in_batches_every_few_seconds() -> None:
     assert (heard.batches, job.asked) == (["one\ntwo"], 1)
     log.forward(job, heard, now=True)
     assert heard.batches == ["one\ntwo", "three"]
+
+
+def test_a_long_log_is_fetched_more_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it comes each time: one of 5 MB, in a run of twelve hours, would be 43 GB."""
+    clock = SimpleNamespace(now=1_000.0)
+    monkeypatch.setattr(job_log, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    log, job, heard = JobLog(), Speaker("50%, 9.5it/s]\n" * 300_000), Heard()
+    for _ in range(600):
+        log.forward(job, heard)
+        clock.now += 1
+    assert job.asked * len(job.said) <= 601 * job_log.FETCHED_PER_SECOND + len(job.said)
 
 
 @pytest.mark.usefixtures("impatient")
