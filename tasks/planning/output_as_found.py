@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from operator import attrgetter
+from operator import itemgetter
 from pathlib import PurePosixPath
 
 from tasks.counted import counted
@@ -206,8 +206,8 @@ def rows_taken_away(storage: FsspecStorage, output: OutputFolder, seen: Snapshot
     """
     if output.table is not None or not seen.files:
         return []
-    newest = max(seen.files.values(), key=attrgetter("version"))
-    if storage.stat(newest.target(output)) is not None:
+    newest = max(seen.files.rows.values(), key=itemgetter("version"))
+    if storage.stat(seen.files[newest["path"]].target(output)) is not None:
         return []
     if any(OUR_PART.search(stat.path) for stat in storage.list(output.path)):
         return []

@@ -32,8 +32,8 @@ def apply(storage: Storage, ledger: Ledger, output: OutputFolder, seen: Snapshot
         return
     # Else, after a power cut, files might be published that no entry names.
     ledger.settle(range(applied, seen.version + 1))
-    live = [*seen.files.values(), *seen.quarantine.values()]
-    new = [file for file in live if file.version > applied]
+    both = seen.files, seen.quarantine
+    new = [file for files in both for file in files.where(lambda row: row["version"] > applied)]
     together(lambda file: move_in(storage, output, file), new)
     if output.table is None:
         together(storage.delete, sorted(no_longer_published(storage, output, seen, applied)))

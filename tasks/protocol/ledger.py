@@ -20,6 +20,7 @@ from tasks.protocol.ledger_lines import (
     INPUT_LINES,
     LINE_SCHEMA,
     LedgerFile,
+    LedgerFiles,
     file_line,
     file_of,
     input_lines,
@@ -153,12 +154,12 @@ class Snapshot:
         return lines.filter(pc.greater_equal(lines["version"], self.base)) if self.base else lines
 
     @cached_property
-    def files(self) -> dict[str, LedgerFile]:
+    def files(self) -> LedgerFiles:
         """Files that hold the published rows, by path."""
         return self.live("file")
 
     @cached_property
-    def quarantine(self) -> dict[str, LedgerFile]:
+    def quarantine(self) -> LedgerFiles:
         """Quarantine files of published runs, by path."""
         return self.live("quarantine")
 
@@ -176,9 +177,9 @@ class Snapshot:
         """Paths of removed files, and the versions that removed them."""
         return {row["path"]: row["version"] for row in self.changes.get("removed", [])}
 
-    def live(self, line: str) -> dict[str, LedgerFile]:
+    def live(self, line: str) -> LedgerFiles:
         """Files added and not removed since."""
-        return {row["path"]: file_of(row) for row in self.published_at(self.version, line)}
+        return LedgerFiles(self.published_at(self.version, line))
 
     def published_at(self, version: int, line: str = "file") -> Iterator[dict[str, Any]]:
         """Lines of the files that held the published rows at this version, or at an earlier one."""

@@ -4,6 +4,7 @@ So ten million inputs are ten million rows of Parquet, and not of JSON.
 """
 
 import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,3 +108,33 @@ def file_of(row: dict[str, Any]) -> LedgerFile:
     ids, crc = IdRuns.of_json(row["ids"]), json.loads(row["details"] or "{}").get("crc")
     where = row["path"], row["staged"], row["run_id"]
     return LedgerFile(*where, row["size"], ids, row["line"], row["version"], crc)
+
+
+class LedgerFiles(Mapping[str, LedgerFile]):
+    """Files by path; of years there are many, and a file's ids are read when it is asked for."""
+
+    def __init__(self, rows: Iterable[dict[str, Any]]) -> None:
+        self.rows = {row["path"]: row for row in rows}
+        self.read: dict[str, LedgerFile] = {}
+
+    def __getitem__(self, path: str) -> LedgerFile:
+        if path not in self.read:
+            self.read[path] = file_of(self.rows[path])
+        return self.read[path]
+
+    def __contains__(self, path: object) -> bool:
+        return path in self.rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def where(self, is_wanted: Callable[[dict[str, Any]], bool]) -> list[LedgerFile]:
+        """Files whose lines are wanted."""
+        return [self[path] for path, row in self.rows.items() if is_wanted(row)]
+
+    def of_run(self, run_id: str) -> list[LedgerFile]:
+        """Those of a run."""
+        return self.where(lambda row: row["run_id"] == run_id)

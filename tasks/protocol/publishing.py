@@ -189,9 +189,9 @@ def changed_files(
     """Published files with rows of inputs predicted again, or of keys that come again, anew."""
     gone = holding(seen, what.plan)
     left = left_by_keys(output, seen, what, again=bool(gone))
-    files = (
+    changed = (
         (file, without_inputs(file, gone.get(file.run_id, as_ids(()))) & left.get(file.path, True))
-        for file in [*seen.files.values(), *seen.quarantine.values()]
-        if file.run_id in gone or file.path in left
+        for files in (seen.files, seen.quarantine)
+        for file in files.where(lambda row: row["run_id"] in gone or row["path"] in left)
     )
-    return rewritten(storage, output, what, files, names)
+    return rewritten(storage, output, what, changed, names)

@@ -196,7 +196,7 @@ class Evidence:
     def published(self, line: str = "file") -> list[LedgerFile]:
         """The run's published files, of data or of rows set aside."""
         files = self.ledger.files if line == "file" else self.ledger.quarantine
-        return [f for f in files.values() if f.run_id == self.planned.run.run_id]
+        return files.of_run(self.planned.run.run_id)
 
 
 def record_time(record: Record) -> float:

@@ -56,8 +56,8 @@ def sample_rows(planned: PlannedRun, accepted: Accepted) -> pa.Table | None:
         InvalidSpec: it cannot be read.
     """
     snapshot = planned.ledger.look()
-    mine = [f for f in snapshot.files.values() if f.run_id == planned.run.run_id]
-    paths = [file.target(planned.output) for file in mine]
+    mine, output = snapshot.files.of_run(planned.run.run_id), planned.output
+    paths = [file.target(output) for file in mine]
     if snapshot.version_of(planned.run_key) is None:
         files = [file for record in accepted.records for file in record.files]
         paths = [f"{planned.run.staging}/{file.name}" for file in files]

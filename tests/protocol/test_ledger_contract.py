@@ -47,7 +47,7 @@ def test_nothing_is_there_before_the_first_commit(open_ledger: Open) -> None:
     seen = open_ledger().look()
     assert (seen.version, len(seen.lines)) == (0, 0)
     assert seen.lines.schema == LINE_SCHEMA
-    assert (seen.files, seen.quarantine, seen.entries, seen.base) == ({}, {}, {}, 0)
+    assert ({**seen.files}, {**seen.quarantine}, seen.entries, seen.base) == ({}, {}, {}, 0)
 
 
 def test_look_shows_what_was_committed(open_ledger: Open) -> None:

@@ -9,7 +9,10 @@ from deltalake import DeltaTable
 
 from tasks.protocol import delta_ledger
 from tasks.protocol.delta_ledger import KEPT, DeltaLedger
+from tasks.protocol.ids import IdRuns
 from tasks.protocol.ledger import Entry, Snapshot
+from tasks.protocol.publishing import publish
+from tests.protocol.bench import on_disk
 
 FILES = 100
 RUNS = 17_500
@@ -42,6 +45,21 @@ def test_it_is_read_once_for_each_version(tmp_path: Path, monkeypatch: pytest.Mo
         ledger.commit(hourly(run), Snapshot(run - 1, lines[:0]))
         assert ledger.look().lines is ledger.look().lines is lines
     assert read.call_count == 2
+
+
+def test_ids_of_earlier_runs_files_are_not_read_to_publish_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 35,000 files that takes a second, once for each version of the ledger."""
+    bench = on_disk(tmp_path)
+    read = Mock(wraps=IdRuns.of_json)
+    monkeypatch.setattr(IdRuns, "of_json", read)
+    for run in range(6):
+        read.reset_mock()
+        what = bench.prepare(f"{run}", {f"{run}": "v1"})
+        publish(bench.storage, bench.ledger, bench.output, what)
+        assert read.call_count == 1, "of its own file, to move it in"
+    assert len(bench.published()) == 6 * 3
 
 
 def test_inputs_of_many_commits_take_no_more_memory_than_those_of_one() -> None:

@@ -9,9 +9,9 @@ from unittest.mock import Mock
 import pytest
 
 from tasks.errors import StaleLedger, StaleTable
-from tasks.protocol.ids import Mask, row_of
+from tasks.protocol.ids import IdRuns, Mask, row_of
 from tasks.protocol.layout import OutputFolder
-from tasks.protocol.ledger_lines import LedgerFile, file_of
+from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.publication import Publication
 from tasks.protocol.publishing import publish
 from tasks.protocol.table import TableState, change_for, refuse_moved, taken_out
@@ -86,18 +86,20 @@ def test_the_table_has_what_the_ledger_says_after_any_crash(
     assert call > 15
 
 
-def test_each_published_file_is_read_of_the_ledger_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_are_not_read_to_tell_what_is_published(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A publication looks back at earlier versions time and again, and years have many files."""
     bench, table = table_bench(OneFault())
     for number in range(6):
         put(bench, bench.prepare(f"k{number}", {f"{number}": "v1"}))
-    read = Mock(wraps=file_of)
-    monkeypatch.setattr("tasks.protocol.ledger.file_of", read)
+    read = Mock(wraps=IdRuns.of_json)
+    monkeypatch.setattr(IdRuns, "of_json", read)
     seen = replace(bench.ledger.look())  # as somebody sees it who has looked at nothing yet
     assert change_for(table, table.look(seen.id), seen, seen.version) is None
     assert taken_out(table, seen) == set()
     refuse_moved(table, seen)
-    assert (len(seen.files), read.call_count) == (6, 6)
+    assert (len(seen.files), read.call_count) == (6, 0)
 
 
 class Restless(SimTable):

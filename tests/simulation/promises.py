@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 from tasks.protocol.ledger import Snapshot
@@ -74,7 +75,7 @@ def check_runs(seen: Snapshot, values: list[list[Any]]) -> None:
             raise Violation(f"{path} {identity} has rows of {run_id}")
 
 
-def read_all(storage: SimStorage, files: dict[str, LedgerFile]) -> list[list[Any]]:
+def read_all(storage: SimStorage, files: Mapping[str, LedgerFile]) -> list[list[Any]]:
     """Values of published rows; a file not moved yet is read where it was staged."""
     values = []
     for file in files.values():
