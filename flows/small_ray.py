@@ -4,7 +4,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import psutil
 
@@ -19,7 +20,8 @@ sizes = {"num_cpus": 4, "object_store_memory": 300 << 20}
 # Without an address Ray would join whatever else has been started on this machine.
 with bare_head():
     ray.init(address="local", include_dashboard=False, logging_level="ERROR", **sizes)
-print(ray.get_runtime_context().gcs_address, flush=True)
+with open(int(sys.argv[1]), "w") as told:
+    print(ray.get_runtime_context().gcs_address, file=told)
 sys.stdin.read()
 """
 FOR_CLIENTS = {"RAY_AUTH_MODE": "disabled", **ON_LOOPBACK}
@@ -44,38 +46,44 @@ def small_ray() -> Iterator[str]:
         Unreachable: it did not start.
     """
     for _ in range(TRIES):
-        head = start()
-        try:
-            if address := address_of(head):
-                yield address
-                return
-        finally:
-            end(head)
+        reader, writer = os.pipe()
+        with open(reader) as told:
+            head = start(writer)
+            try:
+                if address := told.readline().strip():  # empty where it has ended
+                    yield address
+                    return
+            finally:
+                end(head)
     raise Unreachable(f"Ray did not start in {TRIES} tries; its messages are on stderr")
 
 
-def start() -> subprocess.Popen[str]:
-    """A process that starts a head, and ends with its standard input."""
-    return subprocess.Popen(
-        [sys.executable, "-c", HEAD],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **QUIET_RAY, **NO_SPARE_WORKERS, **FOR_CLIENTS},
-    )
+def start(tell: int) -> subprocess.Popen[bytes]:
+    """A process that starts a head, and ends with its standard input.
+
+    On its standard output Ray prints, at any time, what goes wrong elsewhere in its cluster.
+
+    Args:
+        tell: a descriptor, on which it says where it listens.
+    """
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-c", HEAD, str(tell)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            pass_fds=[tell],
+            env={**os.environ, **QUIET_RAY, **NO_SPARE_WORKERS, **FOR_CLIENTS},
+        )
+    finally:
+        os.close(tell)
 
 
-def address_of(head: subprocess.Popen[str]) -> str:
-    """Where a head listens, as soon as it does; empty where it did not start."""
-    assert head.stdout
-    return head.stdout.readline().strip()
-
-
-def end(head: subprocess.Popen[str]) -> None:
+def end(head: "subprocess.Popen[Any]") -> None:
     """Kill a process and all that it has started; there is nothing to be saved."""
-    if head.poll() is None:
+    with head:  # it is waited for
+        if head.poll() is not None:
+            return
         process = psutil.Process(head.pid)
         for each in [*process.children(recursive=True), process]:
-            if each.is_running():
+            with suppress(psutil.NoSuchProcess):  # it has ended with one before it
                 each.kill()
-    head.communicate()

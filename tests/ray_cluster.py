@@ -18,9 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from flows.small_ray import NO_SPARE_WORKERS, TRIES
+from flows.small_ray import NO_SPARE_WORKERS, TRIES, end
 from tasks.clusters.driver import QUIET_RAY
 from tasks.clusters.own_ray import ON_LOOPBACK
 from tests.autoscaling import ENVIRONMENT, autoscaling
@@ -111,18 +109,6 @@ def said_by(process: subprocess.Popen[bytes]) -> dict[str, Any]:
             said: dict[str, Any] = json.loads(line)
             return said
     return {}
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a cluster's process with all of its children."""
-    tree = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
-    process.kill()
-    for each in tree:
-        if each.is_running():
-            each.kill()
-    process.wait()
-    if process.stdout:
-        process.stdout.close()
 
 
 def await_jobs_api(url: str, auth: dict[str, str]) -> None:

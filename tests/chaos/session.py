@@ -15,8 +15,7 @@ from pathlib import Path
 from shutil import copyfile
 from typing import Any
 
-import psutil
-
+from flows.small_ray import end
 from tests.chaos.processes import MARK, end_all
 
 HERE = Path(__file__).resolve().parent
@@ -144,10 +143,7 @@ def session(folder: Path, database: Path | None = None) -> Iterator[Session]:
         await_health(f"http://127.0.0.1:{port}/api/health", server)
         yield Session(folder, environment)
     finally:
-        for process in psutil.Process(server.pid).children(recursive=True):
-            process.kill()
-        server.kill()
-        server.wait()
+        end(server)
 
 
 def free_port() -> int:

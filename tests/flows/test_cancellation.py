@@ -11,12 +11,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import psutil
 import pytest
 
 from flows.batch_inference import batch_inference
 from flows.cancellation_hooks import stop_its_jobs
 from flows.plain_commands import cancel_jobs
+from flows.small_ray import end
 from tasks.lease import load_holder
 from tasks.outputs import output_of
 from tasks.protocol.read_back import read_note
@@ -78,7 +78,7 @@ def environment_of_server() -> dict[str, str]:
 
 
 @contextmanager
-def worker(folder: Path) -> Iterator[psutil.Process]:
+def worker(folder: Path) -> Iterator[None]:
     """A Prefect worker on a process pool."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.actions import WorkPoolCreate
@@ -90,12 +90,9 @@ def worker(folder: Path) -> Iterator[psutil.Process]:
     with (folder / "worker.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
     try:
-        yield psutil.Process(process.pid)
+        yield
     finally:
-        for child in psutil.Process(process.pid).children(recursive=True):
-            child.kill()
-        process.kill()
-        process.wait()
+        end(process)
 
 
 def deploy_and_run(spec: BatchInferenceSpec) -> Any:
@@ -184,7 +181,7 @@ def test_who_follows_a_job_that_is_cancelled_elsewhere_starts_no_other(
             stop_its_jobs(None, flow_run_that_follows(job, spec), None)
             assert not live_jobs(spec)
             run.send_signal(signal.SIGCONT)
-            said = run.communicate(timeout=60)[1].decode()
+            said = run.communicate(timeout=240)[1].decode()
         finally:
             run.kill()  # else one at a halt is waited for, for ever
     assert run.returncode == 1

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 
+from flows.small_ray import end
 from tests.flows.conftest import published
 from tests.flows.jobs_cluster import (
     JobsCluster,
@@ -70,6 +70,4 @@ def another_node(cluster: RayCluster, *options: str, **environment: str) -> Iter
         try:
             yield
         finally:
-            for each in psutil.Process(process.pid).children(recursive=True):
-                each.kill()
-            process.kill()
+            end(process)
