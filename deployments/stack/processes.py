@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -71,11 +72,15 @@ def end(holders: list[Holder], seconds: float) -> None:
         holders: their processes.
         seconds: to end of themselves.
     """
-    here = [holder for holder in holders if holder.is_here and holder.is_alive()]
-    services = [psutil.Process(holder.pid) for holder in here]
-    started = [child for each in services for child in each.children(recursive=True)]
+    services, started = list[psutil.Process](), list[psutil.Process]()
+    for holder in holders:
+        with suppress(psutil.NoSuchProcess):  # one may end of itself meanwhile
+            if holder.is_here and holder.is_alive():
+                services.append(psutil.Process(holder.pid))
+                started += services[-1].children(recursive=True)
     for service in services:
-        service.terminate()
+        with suppress(psutil.NoSuchProcess):
+            service.terminate()
     psutil.wait_procs(services, timeout=seconds)
     kill([*services, *started])
 

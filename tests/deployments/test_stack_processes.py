@@ -58,6 +58,21 @@ def test_down_ends_services_and_what_they_left_behind(tmp_path: Path) -> None:
     assert not down(tmp_path, print), "there is no stack any more"
 
 
+def test_a_service_that_ends_of_itself_meanwhile_keeps_no_other_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def terminate_too_late(service: psutil.Process) -> None:
+        service.kill()
+        raise psutil.NoSuchProcess(service.pid)
+
+    monkeypatch.setattr(psutil.Process, "terminate", terminate_too_late)
+    with sleeping() as one, sleeping() as other:
+        saved(tmp_path, server=Holder.of(one.pid), worker=Holder.of(other.pid))
+        assert down(tmp_path, print)
+        assert not psutil.pid_exists(one.pid)
+        assert not psutil.pid_exists(other.pid)
+
+
 def test_a_pid_that_has_passed_to_another_process_is_left_alone(tmp_path: Path) -> None:
     with sleeping() as stranger:
         recycled = replace(Holder.of(stranger.pid), birth="another boot 1")
