@@ -1,9 +1,8 @@
 """A job with a machine to itself starts none of Ray Data's helpers, and predicts all the same."""
 
-import subprocess
-import sys
-
 import pytest
+
+from tests.ray_driver import answer_of
 
 JOBS = """
 from contextlib import nullcontext
@@ -21,20 +20,20 @@ class Twice:
         return {"id": 2 * batch["id"]}
 
 
+told = []
 for surroundings in (bare_data, nullcontext):
     with surroundings():
         rows = ray.data.range(8).map_batches(Twice, concurrency=(1, 2), batch_size=2).take_all()
-    print(sorted(row["id"] for row in rows))
-    print(*sorted(each["name"] for each in ray.util.list_named_actors(all_namespaces=True)))
+    told.append(sorted(row["id"] for row in rows))
+    told.append(sorted(each["name"] for each in ray.util.list_named_actors(all_namespaces=True)))
+answer(told)
 """
-HELPERS = "ActorLocationTracker AutoscalingCoordinator datasets_stats_actor"
+HELPERS = ["ActorLocationTracker", "AutoscalingCoordinator", "datasets_stats_actor"]
 
 
 @pytest.mark.ray
 @pytest.mark.usefixtures("short_ray_folder")
 def test_helpers_that_only_clusters_need_are_not_started() -> None:
     """Without the block they are: where Ray gives them other names, this shows it."""
-    command = [sys.executable, "-c", JOBS]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    ids = str([*range(0, 16, 2)])
-    assert told.split("\n")[-5:-1] == [ids, "", ids, HELPERS]
+    ids = [*range(0, 16, 2)]
+    assert answer_of(JOBS) == [ids, [], ids, HELPERS]

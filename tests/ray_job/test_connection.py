@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tasks.ray_job.connection import CLAIM, CLAIM_SECONDS, TOKEN, need_no_home
+from tests.ray_driver import answer_of
 
 DRIVER = """
 from types import SimpleNamespace
@@ -50,7 +51,7 @@ OWN_RAY = """
 import ray
 from tasks.ray_job.connection import connect
 connect({"address": "local", "include_dashboard": False, "num_cpus": 1})
-print(ray.get(ray.remote(lambda: "done").remote()))
+answer(ray.get(ray.remote(lambda: "done").remote()))
 """
 
 
@@ -59,9 +60,7 @@ print(ray.get(ray.remote(lambda: "done").remote()))
 def test_a_ray_of_ones_own_needs_no_home() -> None:
     """As where a container's disk is read-only: it writes its token there, and did not start."""
     without = {name: value for name, value in os.environ.items() if "RAY_AUTH" not in name}
-    command = [sys.executable, "-c", OWN_RAY]
-    told = subprocess.check_output(command, text=True, env={**without, "HOME": os.devnull})
-    assert told.splitlines()[-1] == "done"
+    assert answer_of(OWN_RAY, environment={**without, "HOME": os.devnull}) == "done"
 
 
 @pytest.mark.parametrize("token", [None, "", "theirs"])

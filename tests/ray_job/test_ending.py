@@ -34,14 +34,16 @@ import numpy as np, psutil, ray
 from tasks.ray_job.bare_head import NO_FIGURES
 from tasks.ray_job.connection import connect
 
+told = open(sys.argv[1], "w")
 alone = {"address": "local", "include_dashboard": False, "num_cpus": 1}
 connect({**alone, "object_store_memory": 80 << 20})
 for each in psutil.Process().children(recursive=True):
-    print(each.name(), *each.cmdline())
+    print(each.name(), *each.cmdline(), file=told)
     if each.name() == "raylet":
-        print("figures", *(each.environ()[name] for name in NO_FIGURES))
-print("cores", ray.cluster_resources()["CPU"])
+        print("figures", *(each.environ()[name] for name in NO_FIGURES), file=told)
+print("cores", ray.cluster_resources()["CPU"], file=told)
 """
+"""In a file, as Ray has words of its own for a driver's standard output."""
 ORPHANS = """
 @ray.remote
 class Replica:
@@ -52,10 +54,10 @@ held = Replica.remote()
 replica, engine = map(psutil.Process, ray.get(held.start_engine.remote()))
 replica.kill()
 try:
-    engine.wait(30)
-    print("the engine is gone")
+    engine.wait(60)
+    print("the engine is gone", file=told)
 except psutil.TimeoutExpired:
-    print("the engine is still there")
+    print("the engine is still there", file=told)
     engine.kill()
 """
 SPILL = """
@@ -63,7 +65,7 @@ held = [ray.put(np.zeros(40 << 20, np.uint8)) for _ in range(4)]
 session = Path(os.environ["RAY_TMPDIR"], "ray", "session_latest").resolve()
 while not (spilled := [each for each in session.glob("ray_spilled*/*") if each.is_file()]):
     time.sleep(0.1)
-print("spilled to", spilled[0].parent)
+print("spilled to", spilled[0].parent, file=told, flush=True)
 """
 AS_RAY = """
 import types
@@ -75,8 +77,8 @@ subprocess.Popen(["sh", "-c", "sleep 60 & wait", "raylet", "--session-dir={sessi
 """Has a child that is told of its session as Ray tells its head."""
 
 
-def ended(code: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", HEAD + LAST_WORD + code]
+def ended(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", HEAD + LAST_WORD + code, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
@@ -97,7 +99,7 @@ def test_what_it_has_started_ends_with_it(meanwhile: str) -> None:
 @pytest.mark.ray
 @pytest.mark.usefixtures("short_ray_folder")
 def test_a_ray_of_ones_own_is_bare_and_takes_along_what_it_has_spilled(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has neither an autoscaler nor a dashboard, and leaves its logs where the code is not 0.
 
@@ -105,9 +107,10 @@ def test_a_ray_of_ones_own_is_bare_and_takes_along_what_it_has_spilled(
     replica is killed.
     """
     monkeypatch.setenv("RAY_event_stats", "1")  # somebody wants these
-    done = ended(f"{WHO_IS_THERE}{ORPHANS}{SPILL}end_with_children(3)")
+    told = tmp_path / "told"
+    done = ended(f"{WHO_IS_THERE}{ORPHANS}{SPILL}end_with_children(3)", str(told))
     assert done.returncode == 3, done.stderr
-    there, _, rest = done.stdout.partition("spilled to ")
+    there, _, rest = told.read_text().partition("spilled to ")
     assert "raylet" in there
     assert "figures 0 1" in there
     assert "cores 1.0" in there
