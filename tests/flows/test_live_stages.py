@@ -18,8 +18,9 @@ from tasks.errors import BatchInferenceError
 from tasks.plan import PlannedRun
 from tasks.ray_job.counts import STAGES
 from tasks.run import next_attempt
+from tasks.timeouts import is_loading
 from tests.flows.conftest import published, spec_of
-from tests.flows.test_stalled import lose_patience_while_it_loads
+from tests.flows.test_stalled import losing_patience
 
 pytestmark = [pytest.mark.ray, pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
@@ -49,8 +50,15 @@ def stage_runs(since: float, stages: tuple[str, ...] = STAGES) -> dict[str, Any]
             time.sleep(0.2)
 
 
-def watch(since: float, until: threading.Event, seen: dict[str, set[str]]) -> None:
-    """Collect what the progress artifacts of a run's stages say while it goes on."""
+def watch(since: float, until: threading.Event, seen: dict[str, set[str]], enough: Path) -> None:
+    """Collect what the progress artifacts of a run's stages say while it goes on.
+
+    Args:
+        since: when the run began.
+        until: it is over.
+        seen: gets what they say, by stage.
+        enough: is made once stages have been seen to move.
+    """
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.sorting import ArtifactSort
 
@@ -62,6 +70,17 @@ def watch(since: float, until: threading.Event, seen: dict[str, set[str]]) -> No
                 key = (artifact.key or "").removeprefix("doubling-")
                 if key in STAGES and artifact.description:
                     seen.setdefault(key, set()).add(artifact.description)
+            if all(has_moved(seen.get(stage, set())) for stage in MOVING):
+                enough.touch()
+
+
+MOVING = ("infer", "write")
+
+
+def has_moved(said: set[str]) -> bool:
+    """Whether a stage's artifact has shown several counts before the last, and the time left."""
+    counts = {text.split(" rows")[0] for text in said} - {"600"}
+    return len(counts) >= 3 and any("s left" in text for text in said)
 
 
 @pytest.fixture
@@ -85,26 +104,24 @@ def test_stages_overlap_and_move(
     heavy: Path, ray_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tasks.stages.REPORT_EVERY_SECONDS", (0.5, 0.5))
-    init = {"seconds": 0.4, "loading": LOADING_SECONDS}
-    model = {"kind": "python", "class": "predictors:Double", "init": init}
+    enough = heavy.parent / "enough"
+    init = {"seconds": 1.0, "loading": LOADING_SECONDS, "file": str(enough)}
+    model = {"kind": "python", "class": "predictors:SlowUntil", "init": init}
     spec = spec_of(heavy, model=model, cost={"per_cpu_hour": 3600}, **on(ray_address))
     spec = spec.model_copy(
         update={"sink": spec.sink.model_copy(update={"keep_columns": ["id", "x"]})}
     )
     seen: dict[str, set[str]] = {}
-    loading = set[str]()
+    loading = losing_patience(monkeypatch, 0.5, is_loading)
     over = threading.Event()
     since = time.time()
-    watcher = threading.Thread(target=watch, args=(since, over, seen))
-    impatient = threading.Thread(target=lose_patience_while_it_loads, args=(loading,))
+    watcher = threading.Thread(target=watch, args=(since, over, seen, enough))
     watcher.start()
-    impatient.start()
     try:
         report = batch_inference(spec)
     finally:
         over.set()
         watcher.join()
-    impatient.join()
     assert report["attempts"] == 1, "it may load for longer than nothing else may stand still"
     assert loading == {"1 replica of infer to load the model"}
     assert report["rows"] == {"read": 600, "written": 600, "rejected": 0, "filtered": 0}
@@ -115,10 +132,8 @@ def test_stages_overlap_and_move(
     assert max(run.start_time for run in runs.values()) < min(run.end_time for run in runs.values())
     waited = runs["infer"].start_time - runs["read"].start_time
     assert waited.total_seconds() > LOADING_SECONDS, "infer starts with the model's first row"
-    for stage in ("infer", "write"):
-        counts = {text.split(" rows")[0] for text in seen[stage]} - {"600"}
-        assert len(counts) >= 3, seen[stage]
-        assert any("s left" in text for text in seen[stage]), seen[stage]
+    for stage in MOVING:
+        assert has_moved(seen[stage]), seen[stage]
     assert "nothing to do" in runs["preprocess"].state.message
     # At one a second for a core: the model's were held while it loaded and worked, of four in all.
     model_seconds = report["stages"]["infer"]["seconds"] + LOADING_SECONDS

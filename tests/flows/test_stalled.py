@@ -2,10 +2,10 @@
 
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +13,15 @@ import pytest
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.batch_inference import batch_inference
-from tasks.attempt import FOLLOWED, Attempt
 from tasks.errors import InvalidSpec, NoProgress
 from tasks.job_look import Look
 from tasks.plan import make_plan
 from tasks.ray_job.counts import STAGES
 from tasks.run import left_to_do, next_attempt
 from tasks.stages import TURN_SECONDS, speaks_of_stall
-from tasks.timeouts import stuck_stage
+from tasks.timeouts import Stall, stuck_stage
 from tests.flows.conftest import spec_of
+from tests.flows.jobs_cluster import await_that
 
 HOLD = """
 import ray, sys
@@ -31,68 +31,57 @@ class Holder:
     def here(self): return True
 holder = Holder.remote()
 ray.get(holder.here.remote())
-print("held", flush=True)
+open(sys.argv[1], "w").close()
 sys.stdin.read()
 """
 
 
 @contextmanager
-def cores_held(address: str) -> Iterator[None]:
+def cores_held(address: str, folder: Path) -> Iterator[None]:
     """Another job holds two of the head's four cores."""
-    command = [sys.executable, "-c", HOLD.format(address=address)]
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, text=True, **pipes) as process:
-        assert process.stdout
-        assert process.stdout.readline() == "held\n"
+    held = folder / "held"  # Ray has words of its own for a driver's standard output
+    command = [sys.executable, "-c", HOLD.format(address=address), str(held)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+        await_that(lambda: held.exists() or process.poll() is not None, "no cores are held")
+        assert process.poll() is None
         yield
         process.communicate()
 
 
-def next_followed() -> Attempt:
-    """The attempt that is followed next."""
-    earlier = FOLLOWED[-1:]
-    while FOLLOWED[-1:] == earlier:
-        time.sleep(0.1)
-    return FOLLOWED[-1]
+def losing_patience(
+    patch: pytest.MonkeyPatch, seconds: float, where: Callable[[dict[str, Any]], bool]
+) -> set[str]:
+    """Have nothing move for so long only where a job says such things; else as its spec has it.
 
+    Returns:
+        What it said then that it waits for.
+    """
+    limit, seen = Stall.limit, set[str]()
 
-def lose_patience() -> None:
-    """As soon as the job that has begun says what it waits for, wait for a moment only."""
-    following = next_followed()
-    while not following.stopped.wait(0.1):
-        said = following.last.progress
-        if said and said["waits_for"] and not following.last.queued_for:
-            following.stall.limit_seconds = 1.0
+    def limit_there(stall: Stall, progress: dict[str, Any] | None) -> float:
+        if progress is None or not where(progress):
+            return limit(stall, progress)
+        seen.add(progress["waits_for"])
+        return limit(replace(stall, limit_seconds=seconds), progress)
 
-
-def lose_patience_while_it_loads(seen: set[str]) -> None:
-    """While the job that begins next loads its model, wait for a moment only; note what it says."""
-    following = next_followed()
-    while not following.stopped.wait(0.05):
-        said = following.last.progress
-        is_loading = bool(said and said.get("is_loading"))
-        following.stall.limit_seconds = 0.5 if is_loading else 60.0
-        if said and is_loading:
-            seen.add(said["waits_for"])
+    patch.setattr(Stall, "limit", limit_there)
+    return seen
 
 
 @pytest.mark.ray
 @pytest.mark.prefect
 @pytest.mark.usefixtures("prefect_server")
 def test_a_model_without_a_place_is_named_with_what_it_waits_for(
-    numbers: Path, ray_address: str
+    numbers: Path, ray_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = spec_of(
         numbers,
         cluster={"kind": "local", "address": ray_address},
         resources={"num_cpus": 3.5},
-        timeouts={"no_progress_seconds": 60},
     )
-    impatient = threading.Thread(target=lose_patience)
-    impatient.start()
-    with cores_held(ray_address), pytest.raises(NoProgress) as caught:
+    losing_patience(monkeypatch, 1.0, lambda said: said["waits_for"] and said["state"] != "queued")
+    with cores_held(ray_address, numbers.parent), pytest.raises(NoProgress) as caught:
         batch_inference(spec)
-    impatient.join()
     assert caught.value.stage == "infer"
     assert "waits for a place for 1 replica of infer (3.5 CPU" in str(caught.value)
 

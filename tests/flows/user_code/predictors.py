@@ -53,9 +53,10 @@ class Scores:
 
 
 class SlowUntil:
-    """Doubles x, slowly until a file is there."""
+    """Doubles x, slowly until a file is there; loads slowly, if told so."""
 
-    def __init__(self, seconds: float, file: str) -> None:
+    def __init__(self, seconds: float, file: str, loading: float = 0.0) -> None:
+        time.sleep(loading)
         self.seconds, self.file = seconds, Path(file)
 
     def __call__(self, batch: Batch) -> Batch:
