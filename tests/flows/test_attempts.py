@@ -4,6 +4,7 @@ import gc
 import itertools
 import json
 import math
+import time
 import weakref
 from collections.abc import Callable
 from contextvars import copy_context
@@ -288,11 +289,16 @@ def test_no_attempt_is_made_when_a_runs_time_is_up(
     numbers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its job would be started, a cluster made for it perhaps, and both be ended at once."""
-    spec = spec_of(
-        numbers, model=dies_once(numbers), retries={"max_attempts": 3}, timeouts={"run_seconds": 5}
-    )
-    monkeypatch.setattr(attempts, "backoff_seconds", lambda tried: 60.0)
-    with pytest.raises(RunTimedOut, match=r"longer than timeouts.run_seconds 5"):
+    retries, timeouts = {"max_attempts": 3}, {"run_seconds": 600}
+    spec = spec_of(numbers, model=dies_once(numbers), retries=retries, timeouts=timeouts)
+
+    def wait_for_long(tried: int) -> float:
+        late = SimpleNamespace(**{**vars(time), "monotonic": lambda: time.monotonic() + 600})
+        monkeypatch.setattr("tasks.timeouts.time", late)
+        return 0.0
+
+    monkeypatch.setattr(attempts, "backoff_seconds", wait_for_long)
+    with pytest.raises(RunTimedOut, match=r"longer than timeouts.run_seconds 600"):
         batch_inference(spec)
     assert len([*Path(f"{spec.sink.path}.state/runs").glob("*/attempts/*/job.json")]) == 1
 
@@ -503,27 +509,24 @@ def test_what_no_worker_ends_stops_where_a_worker_has_started_it_or_what_it_is_w
 
 
 def test_a_run_that_is_cancelled_while_it_waits_for_its_retry_is_not_begun_anew(
-    numbers: Path,
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Prefect lets it begin: of those that no worker started, nobody ends the process."""
     spec = spec_of(numbers, model=dies_once(numbers))
-    cancelling: list[Thread] = []
+    runs, states = list[UUID](), list[str | None]()
 
-    def cancel_once_it_waits(run: UUID) -> None:
+    def cancel_while_it_waits(seconds: float) -> None:
         with get_client(sync_client=True) as client:
-            await_that(lambda: client.read_flow_run(run).state_name == "AwaitingRetry", "no retry")
-            client.set_flow_run_state(run, Cancelling())
+            states.append(client.read_flow_run(runs[0]).state_name)
+            client.set_flow_run_state(runs[0], Cancelling())
 
-    def begin(flow: Any, flow_run: Any, state: Any) -> None:
-        if not cancelling:
-            given = (cancel_once_it_waits, flow_run.id)
-            cancelling.append(Thread(target=copy_context().run, args=given))
-            cancelling[0].start()
-
-    twice = batch_inference.with_options(retries=2, retry_delay_seconds=3, on_running=[begin])
+    waits = SimpleNamespace(**{**vars(time), "sleep": cancel_while_it_waits})
+    monkeypatch.setattr("prefect.utilities.engine.time", waits)
+    begun: Any = [lambda _, run, state: runs.append(run.id)]
+    twice = batch_inference.with_options(retries=2, retry_delay_seconds=60, on_running=begun)
     with pytest.raises(RunStopped, match="while it waited to start"):
         twice(spec)
-    cancelling[0].join()
+    assert states == ["AwaitingRetry"]
     assert not Path(spec.sink.path).exists()
 
 

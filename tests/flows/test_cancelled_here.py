@@ -32,7 +32,8 @@ from tests.flows.conftest import published, spec_of
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
 QUICK = {"kind": "python", "class": "predictors:Double"}
-SLOW = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 0.2}}
+SLOW = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 1.0}}
+"""Its rows take much longer than it takes to see that somebody has cancelled the run."""
 
 
 @pytest.fixture(autouse=True)

@@ -22,13 +22,14 @@ from tests.flows.conftest import published, spec_of
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
 BATCHES = 20
-TIMEOUT_SECONDS = 6
+TIMEOUT_SECONDS = 9
+"""Enough to begin, also on a busy machine, and for a few batches."""
 
 
 @pytest.fixture
 def slow(numbers: Path) -> BatchInferenceSpec:
     """Its batches take much longer than there is time."""
-    model = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 1.5}}
+    model = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 2.0}}
     stages = {"read": {"rows_per_batch": 1000 // BATCHES}}
     return spec_of(numbers, model=model, stages=stages)
 

@@ -65,7 +65,7 @@ class Waits:
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         Waits.calls += 1
-        time.sleep(0.02)
+        time.sleep(0.1)
         return {"doubled": batch["x"] * 2}
 
 
