@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,15 @@ def job_of(folder: Path, **changes: Any) -> Job:
     return new_job(planned, left_to_do(planned, tried=False), 1)
 
 
+def names_below(process: psutil.Process) -> list[str]:
+    """Of what a process has started, but for what ends meanwhile."""
+    names = list[str]()
+    for each in process.children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            names.append(each.name())
+    return names
+
+
 @contextmanager
 def seen_to_run_the_job(spec: BatchInferenceSpec) -> Iterator[psutil.Process]:
     """Sees that the driver in waiting runs the job of the block, and that nothing is left of it."""
@@ -59,7 +68,7 @@ def test_nothing_is_left_of_a_driver_that_no_job_came_for(
     with driver_in_waiting(spec_of(numbers, cluster=OWN)):
         (waiting,) = WAITING
         process, until = psutil.Process(waiting.process.pid), time.monotonic() + PATIENCE
-        while not any("raylet" in each.name() for each in process.children(recursive=True)):
+        while not any("raylet" in each for each in names_below(process)):
             assert time.monotonic() < until
             time.sleep(0.1)
         tree = [process, *process.children(recursive=True)]

@@ -71,9 +71,10 @@ def begun(spec: BatchInferenceSpec) -> Iterator[tuple[UUID, "subprocess.Popen[by
         stderr=subprocess.STDOUT,
     )
     state = Path(f"{spec.sink.path}.state")
-    await_that(lambda: any(state.rglob("progress.json")), "it does not begin")
+    await_that(lambda: any(state.glob("runs/*/attempts/*/progress.json")), "it does not begin")
     yield run, process
     process.kill()
+    process.wait()
     assert process.stdout
     process.stdout.close()
 
@@ -117,7 +118,7 @@ def test_a_run_that_is_cancelled_then_stops_and_says_so(
     with get_client(sync_client=True) as client:
         client.set_flow_run_state(run, Cancelling())
     state = Path(f"{spec.sink.path}.state")
-    await_that(lambda: any(state.rglob("attempts/*/stopped")), "nobody stops it")
+    await_that(lambda: any(state.glob("runs/*/attempts/*/stopped")), "nobody stops it")
     Path(f"{numbers}.go_on").touch()
     assert end_of(run, process) == ("Cancelled", "stopped, and can be resumed")
     assert not Path(spec.sink.path).exists()

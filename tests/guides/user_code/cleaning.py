@@ -19,7 +19,9 @@ def clean(batch: dict[str, Any]) -> dict[str, Any]:
 class CleanBesideTheModel:
     """The same; but for two batches, nothing is clean before the model has predicted something."""
 
-    def __init__(self, folder: str, patience: float = 60.0) -> None:
+    SAYS = "_published/*.state/runs/*/attempts/*/progress.json"
+
+    def __init__(self, folder: str, patience: float = 240.0) -> None:
         self.folder, self.patience, self.batches = Path(folder), patience, 0
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
@@ -33,7 +35,7 @@ class CleanBesideTheModel:
     @property
     def predicted(self) -> int:
         """Rows that are through with the model, as the run itself says."""
-        said = [json.loads(file.read_text()) for file in self.folder.rglob("progress.json")]
+        said = [json.loads(file.read_text()) for file in self.folder.glob(self.SAYS)]
         return sum(each["stages"]["infer"]["rows"] for each in said)
 
 
