@@ -10,6 +10,9 @@ from threading import Thread
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+LOOK_EVERY_SECONDS, LOOKS = 0.01, 3_000
+"""How often it is seen whether more ask, and how many times before nobody is waited for."""
+
 
 @dataclass
 class WebServer:
@@ -31,8 +34,8 @@ class WebServer:
     """Whether one that comes so ends before its end."""
     pause: float = 0
     """Seconds between its halves."""
-    delay: float = 0
-    """Seconds before it answers."""
+    at_once: int = 0
+    """How many have to wait for an answer at the same time before any has one."""
     asking: int = 0
     most_asking: int = 0
     """Who wait for an answer now, and at most."""
@@ -70,7 +73,12 @@ def web_server(folder: Path) -> Iterator[WebServer]:
         server.asked.append(request.raw_path)
         server.asking += 1
         server.most_asking = max(server.most_asking, server.asking)
-        await asyncio.sleep(server.delay)
+        for _ in range(LOOKS):
+            if server.most_asking >= server.at_once:
+                break
+            await asyncio.sleep(LOOK_EVERY_SECONDS)
+        else:
+            server.at_once = 0  # no more will come
         server.asking -= 1
         if server.trouble:
             return web.Response(status=server.trouble)

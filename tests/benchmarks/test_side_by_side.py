@@ -150,14 +150,18 @@ def test_our_clock_runs_from_the_first_row_that_is_prepared(
     assert ahead(records) == seconds
 
 
-def test_cpu_of_children_counts_once(tmp_path: Path) -> None:
-    burn = "import time; u = time.process_time() + 1\nwhile time.process_time() < u: pass"
-    code = (
-        f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}]); print('{{}}')"
+def test_cpu_of_children_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_tree, "SAMPLE_SECONDS", 0.05)
+    burn = (
+        "import time; u = time.process_time() + 1\nwhile time.process_time() < u: pass\n"
+        "time.sleep(1)"  # until it was looked at for the last time
     )
-    used = process_tree.run([sys.executable, "-c", code], {}, tmp_path / "log")
-    assert 0.4 < used.cpu < 1.6, "a last look may come half a second before the child's end"
-    assert used.seconds >= 1
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', {burn!r}])"
+    used = process_tree.run(
+        [sys.executable, "-S", "-c", f"{code}; print('{{}}')"], {}, tmp_path / "log"
+    )
+    assert 0.9 < used.cpu < 1.9
+    assert used.seconds >= 2
 
 
 def test_what_a_script_tells_is_heard_where_ray_has_the_last_word(tmp_path: Path) -> None:

@@ -127,15 +127,15 @@ def refuse(*_: object) -> None:
 
 
 def test_the_estimate_is_of_all_rows_with_its_range(numbers: Path) -> None:
-    slow = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 0.05}}
+    slow = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 0.25}}
     cost = {"per_cpu_hour": 36.0}
     found = preview(spec_of(numbers, model=slow, cost=cost), rows=40)
     estimate = found["estimate"]
-    # 8 batches of 5 rows and 0.05 s each: a thousand rows are 200 batches, 10 s.
+    # 8 batches of 5 rows and 0.25 s each: a thousand rows are 200 batches, 50 s.
     assert (estimate["rows"], estimate["is_total"], estimate["stage"]) == (1000, True, "infer")
     assert estimate["batches"] == 8
     low, high = estimate["seconds_range"]
-    assert 9.9 < low <= estimate["seconds"] <= high
+    assert 49.9 < low <= estimate["seconds"] <= high
     # Of a run in this process the model's core is held, as its report has it too.
     assert estimate["cost"] == pytest.approx(estimate["seconds"] * 1 * 0.01, rel=1e-3)
 

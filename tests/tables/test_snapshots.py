@@ -52,11 +52,13 @@ def test_no_change_goes_back_in_time(bench: TableBench, monkeypatch: pytest.Monk
     with monkeypatch.context() as ahead:
         ahead.setattr(time, "time", lambda: now() + 300)
         bench.run("k1", {"a": "v1"})
-    with pytest.raises(StaleTable, match=r"was last changed (299|300) s in the future, .* clocks"):
+    with pytest.raises(
+        StaleTable, match=r"was last changed (2\d\d|300) s in the future, .* clocks"
+    ):
         bench.run("k2", {"b": "v1"})
     assert rows_in(bench) == rows_of({"a": "v1"})
     with pytest.raises(
-        InvalidSpec, match=r"^sink\.path: by .* (29\d|300) s in the future, .* UTC$"
+        InvalidSpec, match=r"^sink\.path: by .* (2\d\d|300) s in the future, .* UTC$"
     ):
         bench.sink.check()
     monkeypatch.setattr(time, "time", lambda: now() + 250)
