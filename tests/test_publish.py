@@ -90,7 +90,7 @@ def test_rows_set_aside_are_sorted_once_for_each_file_and_kind(
 
 def test_files_of_rows_set_aside_are_fetched_side_by_side() -> None:
     """Each takes a store's answer, and a run may have thousands: one by one that is minutes."""
-    both = Barrier(2, timeout=10)
+    both = Barrier(2, timeout=60)
 
     def read(name: str) -> bytes:
         both.wait()

@@ -20,7 +20,7 @@ from tasks.spec import BatchInferenceSpec
 from tests.clusters.kubernetes_api import Kubernetes
 from tests.clusters.small_job import ROWS, small_spec
 from tests.flows.conftest import published
-from tests.flows.jobs_cluster import JobsCluster
+from tests.flows.jobs_cluster import PATIENCE_SECONDS, JobsCluster
 
 pytestmark = [
     pytest.mark.cluster,
@@ -115,7 +115,7 @@ def left_over(kube: Kubernetes) -> list[str]:
 
 def await_value(ask: Callable[[], Job | None]) -> Job:
     """What a question is answered with in the end."""
-    until = time.monotonic() + STEP_SECONDS
+    until = time.monotonic() + PATIENCE_SECONDS
     while (found := ask()) is None:
         assert time.monotonic() < until
         time.sleep(0.2)

@@ -192,8 +192,9 @@ def test_runs_whose_process_or_worker_is_gone_are_started_again(
     suspended = flow_run(first, Running())
     leaving = flow_run(first, Running())
     silent = flow_run(first, Running())
-    for each in (done, cancelled, suspended, silent):
+    for each in (done, cancelled, silent, suspended):
         beat(each)
+    # Soon: what has given a sign of life and is silent from then on is begun again.
     await_that(lambda: bool(heard(str(suspended))), lambda: "no heartbeat")
     with get_client(sync_client=True) as client:
         for each in (suspended, leaving):

@@ -149,18 +149,18 @@ def test_runs_are_reported_and_what_they_publish_is_there(
 def test_the_server_lets_nobody_in_without_the_password(stack: Stack) -> None:
     blocks = f"{stack.api_url}/block_documents/filter"
     body = {"include_secrets": True}
-    assert requests.post(blocks, json=body, timeout=10).status_code == 401
+    assert requests.post(blocks, json=body, timeout=60).status_code == 401
     login, password = AUTH.split(":")
-    with requests.post(blocks, json=body, timeout=10, auth=(login, password)) as answer:
+    with requests.post(blocks, json=body, timeout=60, auth=(login, password)) as answer:
         named = {block["name"]: block["data"] for block in answer.json()}
     assert named[BLOCK]["token"] == stack.state.ray_token, "who is let in sees secrets in plain"
 
 
 def test_ray_lets_nobody_in_without_the_token(stack: Stack) -> None:
     jobs = f"{stack.ray_url}/api/jobs/"
-    assert requests.get(jobs, timeout=10).status_code == 401
+    assert requests.get(jobs, timeout=60).status_code == 401
     headers = {"Authorization": f"Bearer {stack.state.ray_token}"}
-    assert requests.get(jobs, timeout=10, headers=headers).status_code == 200
+    assert requests.get(jobs, timeout=60, headers=headers).status_code == 200
 
 
 def test_other_machines_reach_nothing_of_it(
@@ -177,7 +177,7 @@ def test_other_machines_reach_nothing_of_it(
 def test_other_pages_in_the_browser_cannot_speak_to_the_api(stack: Stack) -> None:
     def allowed(origin: str) -> str | None:
         asked = {"Origin": origin, "Access-Control-Request-Method": "POST"}
-        answer = requests.options(f"{stack.api_url}/flows/", headers=asked, timeout=10)
+        answer = requests.options(f"{stack.api_url}/flows/", headers=asked, timeout=60)
         return answer.headers.get("access-control-allow-origin")
 
     assert allowed(stack.ui_url) == stack.ui_url

@@ -638,7 +638,7 @@ cli.main()
         assert running.stdout
         assert running.stdout.readline() == "at work\n"
         running.terminate()
-        assert running.communicate(timeout=20)[0] == "stops\n"
+        assert running.communicate(timeout=60)[0] == "stops\n"
     assert running.returncode > 0
 
 

@@ -143,7 +143,7 @@ def test_what_runs_have_left_behind_is_looked_at_side_by_side(
     batch_inference(spec)
     pq.write_table(pa.table({"id": [1000, 1001], "x": [1000.0, 1001.0]}), numbers / "10.parquet")
     batch_inference(spec)
-    both = Barrier(2, timeout=10)
+    both = Barrier(2, timeout=60)
 
     def read(run: PastRun) -> list[Line]:
         both.wait()

@@ -37,7 +37,7 @@ def prefect(*arguments: str) -> None:
     command = [str(Path(sys.executable).with_name("prefect")), "--no-prompt", *arguments]
     with tempfile.TemporaryDirectory() as empty:
         # Prefect takes a copy of the folder that it is called in.
-        subprocess.run(command, env=environment, cwd=empty, check=True, timeout=120)
+        subprocess.run(command, env=environment, cwd=empty, check=True, timeout=300)
 
 
 def retry(run: Any) -> None:

@@ -14,7 +14,7 @@ import pytest
 from flows.heartbeats import LEFT
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import published, spec_of
-from tests.flows.jobs_cluster import await_that
+from tests.flows.jobs_cluster import PATIENCE_SECONDS, await_that
 from tests.flows.test_heartbeats import heard
 from tests.flows.test_scheduled_runs import execute_here, look, scheduled_run
 
@@ -57,7 +57,7 @@ def test_it_stops_its_job_and_goes_on_where_somebody_resumes_it(numbers: Path) -
         with executing(run) as process:
             await_that(lambda: len(records(spec)) >= 2, "no batch is recorded")
             client.set_flow_run_state(run.id, Suspended())
-            process.wait(120)
+            process.wait(PATIENCE_SECONDS)
         assert look(run).state.name == "Suspended"
         await_that(
             lambda: bool(heard(str(run.id), LEFT)), "its process did not say that it has left"

@@ -373,7 +373,7 @@ def test_what_replicas_of_many_models_have_told_is_read_side_by_side(
     both, read = threading.Barrier(2), FsspecStorage.read
 
     def awaited(self: FsspecStorage, path: str) -> bytes:
-        both.wait(20)
+        both.wait(60)
         return read(self, path)
 
     monkeypatch.setattr(FsspecStorage, "read", awaited)

@@ -18,7 +18,7 @@ class FareCheck:
         """Note that a model was loaded, and wait until all replicas have theirs."""
         self.first_mile, self.per_mile = first_mile, per_mile
         (Path(log) / f"{os.getpid()}-{uuid.uuid4().hex}").touch()
-        until = time.monotonic() + 60
+        until = time.monotonic() + 240
         while len(list(Path(log).iterdir())) < replicas and time.monotonic() < until:
             time.sleep(0.05)
 

@@ -32,6 +32,6 @@ def meet(log: Path, replicas: int) -> None:
 
     held = ray.get_runtime_context().get_assigned_resources()
     (log / str(os.getpid())).write_text(str(held["memory"] / 2**30))
-    until = time.monotonic() + 60
+    until = time.monotonic() + 240
     while len(list(log.iterdir())) < replicas and time.monotonic() < until:
         time.sleep(0.05)

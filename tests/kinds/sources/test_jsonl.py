@@ -76,7 +76,7 @@ def test_files_of_few_objects_are_looked_at_side_by_side(
         write(tmp_path, f"{name}.jsonl", content)
     jsonl = JsonlSource(path=str(tmp_path))
     storage, inputs = list_inputs(jsonl)
-    both, open_alone = Barrier(2, timeout=10), storage.open
+    both, open_alone = Barrier(2, timeout=60), storage.open
 
     def open_both(path: str) -> Any:
         if not path.endswith("a.jsonl"):

@@ -142,7 +142,7 @@ def test_footers_of_big_files_are_read_side_by_side(
         store(tmp_path, f"{name}.parquet", {"x": range(rows)}, row_group_size=400)
     cut = source(tmp_path, split_above_mib=(tmp_path / "b.parquet").stat().st_size / parquet.MIB)
     storage, inputs = list_inputs(cut)
-    both, open_alone = Barrier(2, timeout=10), storage.open
+    both, open_alone = Barrier(2, timeout=60), storage.open
 
     def open_both(path: str) -> Any:
         both.wait()
