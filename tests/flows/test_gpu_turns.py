@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tasks.errors import InvalidSpec
+from tasks.errors import InvalidSpec, Unreachable
 from tasks.planning.preflight import check_spec
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import published
@@ -27,9 +27,8 @@ from tests.flows.jobs_cluster import (
 )
 
 pytestmark = [pytest.mark.cluster, pytest.mark.ray, pytest.mark.prefect, pytest.mark.chaos]
-PENDING_SECONDS = 120.0
 FOLLOWS_WITHIN_SECONDS = 25.0
-"""Less than any silence that somebody waits for elsewhere; a busy machine may need most of it."""
+"""Less than any silence that somebody waits for elsewhere."""
 LOOK_EVERY_SECONDS = 1.5
 LONGER_THAN_A_LOOK_SECONDS = 3.0
 SHARING_SECONDS = 6.0
@@ -59,7 +58,8 @@ def gpus_in_use(cluster: JobsCluster) -> Iterator[list[float]]:
 
     def watch() -> None:
         while not ended.wait(LOOK_EVERY_SECONDS):
-            seen.append(cluster.gpus_in_use())
+            with suppress(Unreachable):  # a busy head may miss a look
+                seen.append(cluster.gpus_in_use())
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
@@ -84,9 +84,9 @@ def test_runs_that_overlap_never_hold_more_than_the_limit(
     second = greedy(tmp_path / "second", jobs_cluster)
     (tmp_path / "second/go").touch()
     with gpus_in_use(jobs_cluster) as seen, orchestrator(first, jobs_cluster) as one:
-        await_that(lambda: max(seen, default=0) > 0, "the first holds no GPU", PENDING_SECONDS)
+        await_that(lambda: max(seen, default=0) > 0, "the first holds no GPU")
         with orchestrator(second, jobs_cluster) as two:
-            await_that(lambda: is_queued(second), "the second does not wait", PENDING_SECONDS)
+            await_that(lambda: is_queued(second), "the second does not wait")
             run = await_rows(first)
             one.kill()
             time.sleep(LONGER_THAN_A_LOOK_SECONDS)
@@ -103,7 +103,7 @@ def test_runs_that_overlap_never_hold_more_than_the_limit(
             assert jobs_cluster.jobs(run_id) == {f"{run_id}-1": "SUCCEEDED"}
             assert (report["attempts"], report["redone_rows"]) == (1, 0)
             assert report["resumed_rows"] > 0
-            code, report = two.end(PENDING_SECONDS)
+            code, report = two.end()
     assert (code, report["attempts"]) == (0, 1), two.errors.read_text()
     for spec in (first, second):
         rows = [(row["id"], row["doubled"]) for row in published(spec)]
@@ -130,22 +130,27 @@ def test_runs_that_share_a_cluster_each_say_what_they_hold(
     specs = [greedy(tmp_path / name, jobs_cluster, None, resources=one) for name in "ab"]
     with orchestrator(specs[0], jobs_cluster) as a, orchestrator(specs[1], jobs_cluster) as b:
         runs = [await_rows(spec) for spec in specs]
-        before, begun = [gpu_seconds(run) for run in runs], time.monotonic()
-        time.sleep(SHARING_SECONDS)
-        held = [gpu_seconds(run) - had for run, had in zip(runs, before, strict=True)]
-        seconds = time.monotonic() - begun
+        shares, least = list[float](), list[float]()
+        for run in runs:
+            (at, had), (later, held) = told_of(run, 0.0), told_of(run, SHARING_SECONDS)
+            shares.append((held - had) / (later - at))
+            least.append(had + (later - at) / 2)
         for name in "ab":
             (tmp_path / name / "go").touch()
         reports = [a.report(), b.report()]
-    print(f"GPU seconds held by each, of {seconds:.1f} s that passed: {held}")
-    assert min(held) > seconds / 2
-    for report, had in zip(reports, before, strict=True):
-        assert report["held"]["gpu_hours"] * 3600 > had + seconds / 2
+    print(f"GPUs held by each, as they say: {shares}")
+    assert min(shares) > 0.5
+    for report, seconds in zip(reports, least, strict=True):
+        assert report["held"]["gpu_hours"] * 3600 > seconds
 
 
-def gpu_seconds(run: Path) -> float:
-    """Seconds of GPUs that a run's first attempt has held so far."""
-    return float(read_json(run / "attempts/1/progress.json")["held"]["gpu_hours"]) * 3600
+def told_of(run: Path, seconds: float) -> tuple[float, float]:
+    """What a run's first attempt next says after so many seconds: when, and of GPUs so far."""
+    file = run / "attempts/1/progress.json"
+    since = read_json(file)["at"] + seconds
+    await_that(lambda: read_json(file)["at"] >= since, "it says nothing any more")
+    said = read_json(file)
+    return said["at"], float(said["held"]["gpu_hours"]) * 3600
 
 
 def test_what_could_never_have_its_turn_is_refused(

@@ -48,7 +48,7 @@ def autoscaled(prefect_server: None) -> Iterator[JobsCluster]:
 
 def test_a_node_that_no_one_has_yet_is_waited_for(numbers: Path, autoscaled: JobsCluster) -> None:
     def spec_with(num_gpus: Any) -> Any:
-        cluster = {**autoscaled.by_address, "wait_for_nodes_seconds": 60}
+        cluster = {**autoscaled.by_address, "wait_for_nodes_seconds": 300}
         return jobs_spec(
             numbers,
             cluster,
