@@ -3,15 +3,18 @@
 import logging
 import time
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from tasks.errors import BatchInferenceError, RowsMissing, RunStopped
 from tasks.plan import PlannedRun
 from tasks.planning.config import config_digests, model_digest
 from tasks.planning.equal_configs import equals_of
+from tasks.planning.new_versions import refuse_later
 from tasks.planning.reader_settings import reading_of
 from tasks.planning.sharding import has_rows
 from tasks.planning.unfinished import leave_word
+from tasks.protocol.ledger import Snapshot
 from tasks.protocol.publication import Publication
 from tasks.protocol.publishing import publish
 from tasks.protocol.rewriting import as_they_are
@@ -49,7 +52,6 @@ def publish_planned(planned: PlannedRun) -> int:
     keys = keys_of(planned, accepted)
     judged = pass_gates(planned, accepted, keys) if brings_rows_to_judge(planned) else {}
     check_table(planned)
-    planned.refuse_given_up()
     refuse_stopped(planned)
     if schema_hex(planned) != schema:
         raise RowsMissing("a late writer had rows that do not fit the output's types: run again")
@@ -64,6 +66,8 @@ def publish_planned(planned: PlannedRun) -> int:
         drop_rows=sink.drop_rows,
         drop_rejections=QUARANTINE.drop_rows,
         replaces=planned.replaces,
+        drops_others=planned.replaces and drops_others(planned),
+        check=partial(refuse_outdone, planned),
         amend_rejections=with_history(planned) if planned.plan.redrives else as_they_are,
         keys=keys,
         rows=count_rows(accepted),
@@ -82,6 +86,28 @@ def publish_planned(planned: PlannedRun) -> int:
             "published, but jobs that no run follows could not be told to stop: %s", error
         )
     return version
+
+
+def refuse_outdone(planned: PlannedRun, seen: Snapshot) -> None:
+    """Publish nothing over what others have published since the run was planned and is to stay.
+
+    Args:
+        planned: the run.
+        seen: what is published by now: who gives the run up does so before it publishes.
+
+    Raises:
+        OutputHeld: they have given the run up, or theirs are the rows of a later time.
+    """
+    planned.refuse_given_up()
+    refuse_later(planned.spec, planned.options, seen)
+
+
+def drops_others(planned: PlannedRun) -> bool:
+    """Whether a complete new version is all there is to be, whatever others publish meanwhile.
+
+    So it is with `sink.mode: replace`, and of a trial's first rows.
+    """
+    return planned.spec.sink.mode == "replace" or planned.options.limit is not None
 
 
 def refuse_stopped(planned: PlannedRun) -> None:

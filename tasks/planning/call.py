@@ -1,7 +1,6 @@
 """A call to run a spec on an output as it stands: which run that is, and what it has to do."""
 
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 
 from tasks.lease import hold, holder_of
@@ -16,7 +15,8 @@ from tasks.planning.config import (
 from tasks.planning.config_parts import differing_parts
 from tasks.planning.equal_configs import equals_of
 from tasks.planning.known_types import lasting_columns, refuse_unpublishable
-from tasks.planning.new_inputs import NewInputs, refuse_loss_of_times
+from tasks.planning.new_inputs import NewInputs
+from tasks.planning.new_versions import later_time, refuse_loss_of_times
 from tasks.planning.output_as_found import (
     refuse_emptied,
     refuse_older,
@@ -74,17 +74,8 @@ class Call(AtOutput):
 
     @cached_property
     def later_time(self) -> str | None:
-        """The scheduled time of what is published, where that is later and is not to be replaced.
-
-        Each takes the place of the one before; after days without a worker they start in any order.
-        """
-        options, published = self.options, self.seen.entries.get(self.seen.base, {})
-        time, there = options.scheduled_time, published.get("scheduled_time")
-        is_meant = options.replace_output or options.is_backfill or options.redrive
-        is_meant = is_meant or options.limit is not None
-        if self.spec.sink.mode != "replace" or not options.shares_output or is_meant:
-            return None
-        return there if time and there and datetime.fromisoformat(there) > time else None
+        """The scheduled time of what is published, where that is later and is to stay."""
+        return later_time(self.spec, self.options, self.seen)
 
     @cached_property
     def own_versions(self) -> list[int]:
@@ -128,13 +119,16 @@ class Call(AtOutput):
             last_runs(self.spec, self.seen)
 
     def refuse_loss_of_times(self) -> None:
-        """Refuse to replace what several scheduled times have published by the rows of one.
+        """Refuse to replace what other scheduled times have published by the rows of some.
 
         A part of the rows is a trial, and by `sink.mode: replace` each time takes the last's place.
+        What a backfill would drop it has looked for itself, but a night may have published since.
         """
-        is_meant = self.options.limit is not None or self.spec.sink.mode == "replace"
-        if self.replaces and self.options.shares_output and not is_meant:
-            refuse_loss_of_times(self.spec, self.seen)
+        options = self.options
+        is_meant = options.limit is not None or self.spec.sink.mode == "replace"
+        is_of_range = options.is_backfill and bool(options.timed_inputs)
+        if self.replaces and (options.shares_output or is_of_range) and not is_meant:
+            refuse_loss_of_times(self.spec, self.seen, is_of_range=is_of_range)
 
     def refuse_emptied(self) -> None:
         """Refuse to add to an output that is gone; a new version needs nothing of it."""

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.kinds.output_overlap import refuse_own
-from tasks.kinds.sources.listing import leads_to, listing_of
+from tasks.kinds.sources.listing import listing_of
 from tasks.kinds.sources.source import Source
 from tasks.kinds.sources.table_reading.carried import GONE
 from tasks.kinds.tables.iceberg import METADATA
@@ -182,27 +182,6 @@ def published_paths(seen: Snapshot) -> list[str]:
     there = inputs.filter(pc.not_equal(inputs["identity"], GONE))
     paths: list[str] = there["path"].to_pylist()
     return paths
-
-
-def refuse_loss_of_times(spec: BatchInferenceSpec, seen: Snapshot) -> None:
-    """Refuse a new version of one scheduled time, where those of others would be gone.
-
-    Args:
-        spec: filled in with that time.
-        seen: what is published at the output that the times share.
-
-    Raises:
-        InvalidSpec: says how many inputs, which first, and the ways out.
-    """
-    others = [path for path in published_paths(seen) if not leads_to(spec.source, path)]
-    if others:
-        raise InvalidSpec(
-            f"--replace-output would leave {spec.sink.path} with the rows of one scheduled time "
-            f"only: those of {counted(len(others), 'published input')} of other times would be "
-            f"lost, the first of them {min(others)}. `batch-inference backfill SPEC --from TIME "
-            "--to TIME` predicts a range of times again as one version; if each time should "
-            "replace the one before, set sink.mode: replace"
-        )
 
 
 def refuse_other_table(spec: BatchInferenceSpec, seen: Snapshot, gone: pa.ChunkedArray) -> None:

@@ -1,7 +1,7 @@
 """What a run is about to publish, and the names its files will bear."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Protocol
@@ -45,6 +45,11 @@ class Publication:
     drop_rows: DropRows
     drop_rejections: DropRows
     replaces: bool = False
+    """Whether it is a complete new version."""
+    drops_others: bool = False
+    """Whether that may lack inputs which others have published since it was planned."""
+    check: Callable[[Snapshot], None] = lambda seen: None
+    """Raises where something that is published by now speaks against it."""
     rows: dict[str, int] = field(default_factory=dict)
     """By what became of them; all that were staged count as written."""
     details: dict[str, Any] = field(default_factory=dict)

@@ -48,6 +48,7 @@ def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Public
             return version
         if not left:
             break
+        what.check(seen)
         try:
             if not what.replaces:
                 catch_up(storage, output, seen)
@@ -115,20 +116,28 @@ def entry_for(storage: Storage, output: OutputFolder, seen: Snapshot, what: Publ
 def refuse_published(seen: Snapshot, what: Publication) -> None:
     """Refuse inputs that another run has published since this run was planned.
 
+    Of a complete new version those that it lacks: nobody has asked for these to leave.
+
     Raises:
         OutputHeld: names the run and the first such input.
     """
-    if seen.version == what.plan.pins["ledger_version"] or what.replaces:
+    planned = what.plan.pins["ledger_version"]
+    if seen.version == planned or what.drops_others:
         return
-    later = pc.greater(seen.inputs["version"], what.plan.pins["ledger_version"])
-    since = seen.inputs.filter(later)
-    both = since.filter(pc.is_in(large(since["path"]), large(what.plan.shards["path"])))
-    if len(both):
-        first = both.slice(0, 1).to_pylist()[0]
+    since = seen.inputs.filter(pc.greater(seen.inputs["version"], planned))
+    are_own = pc.is_in(large(since["path"]), large(what.plan.shards["path"]))
+    in_the_way = since.filter(pc.invert(are_own) if what.replaces else are_own)
+    if not len(in_the_way):
+        return
+    first = in_the_way.slice(0, 1).to_pylist()[0]
+    found = f"run {first['run_id']} has published {first['path']} since this run was planned"
+    others = f"and {len(in_the_way) - 1} more"
+    if what.replaces:
         raise OutputHeld(
-            f"run {first['run_id']} has published {first['path']} since this run was planned, and "
-            f"{len(both) - 1} more of its inputs; run again to publish what is left"
+            f"{found}, {others} inputs that this new version would lack: run again, with a source "
+            "or a range that has them, to predict them too"
         )
+    raise OutputHeld(f"{found}, {others} of its inputs; run again to publish what is left")
 
 
 def refuse_other_config(seen: Snapshot, what: Publication) -> None:

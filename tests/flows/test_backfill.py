@@ -31,6 +31,7 @@ from tasks.ledgers import ledger_of
 from tasks.periods import Portion
 from tasks.plan import PlannedRun, make_plan
 from tasks.publish import publish_planned
+from tasks.reporting.backfilled import Outcome
 from tasks.run_options import RunOptions
 from tasks.scheduled import at_time, timed_inputs
 from tasks.spec import BatchInferenceSpec
@@ -297,6 +298,27 @@ def test_all_days_in_one_output_are_one_run(daily: Path) -> None:
     assert inputs_of(spec) == [*DAYS, "2026-01-04"]
     (whole,) = backfill(other, RANGE[0], datetime(2026, 1, 4))["periods"]
     assert whole["told"] == "replaced, 40 rows written"
+    assert len(ids_in(spec, daily / "out")) == 40
+
+
+def test_a_night_that_publishes_as_a_backfill_begins_keeps_its_rows(
+    daily: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the look that tells a backfill what it would drop, before its run is planned."""
+    spec, other = (daily_spec(daily, out="out", **more) for more in ({}, {"model": OTHER}))
+    backfill(spec, *RANGE)
+    put(daily, "2026-01-04")
+    begin = backfills.run
+
+    def run_after_the_night(*given: Any) -> Outcome:
+        batch_inference(spec, scheduled_time=datetime(2026, 1, 4))
+        return begin(*given)
+
+    monkeypatch.setattr(backfills, "run", run_after_the_night)
+    said = r"those of 1 published input outside it would be lost.*in/2026-01-04/a.*widen the range"
+    with pytest.raises(InvalidSpec, match=said):
+        backfill(other, *RANGE)
+    assert inputs_of(spec) == [*DAYS, "2026-01-04"]
     assert len(ids_in(spec, daily / "out")) == 40
 
 

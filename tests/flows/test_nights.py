@@ -16,7 +16,14 @@ from flows.backfill import backfill
 from flows.batch_inference import batch_inference
 from flows.planning import plan_run
 from tasks import publish
-from tasks.errors import GateFailed, InputNotFound, InvalidSpec, UnfinishedRun, Unreachable
+from tasks.errors import (
+    GateFailed,
+    InputNotFound,
+    InvalidSpec,
+    OutputHeld,
+    UnfinishedRun,
+    Unreachable,
+)
 from tasks.lease import load_holder
 from tasks.ledgers import ledger_of
 from tasks.lineage import publish_run
@@ -292,6 +299,25 @@ def test_a_night_that_comes_after_a_later_one_does_not_take_its_place(
     batch_inference(spec, scheduled_time=SECOND)
     backfill(spec, FIRST, FIRST)
     assert ids_in(spec, folder / "out") == ids_of(1), "so does a backfill of that time"
+
+
+def test_of_nights_that_begin_at_the_same_moment_the_latest_ones_rows_stay(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither sees the other as it is planned; the later one may well be done first."""
+    spec = in_place_of_the_last(daily_spec(folder, out="out"))
+    monkeypatch.setattr(UnfinishedRuns, "refuse_others", lambda *_: None)
+
+    def publish_after_the_second(planned: PlannedRun) -> int:
+        monkeypatch.setattr(attempts, "publish_run", publish_run)
+        batch_inference(spec, scheduled_time=SECOND)
+        return publish_run(planned)
+
+    monkeypatch.setattr(attempts, "publish_run", publish_after_the_second)
+    with pytest.raises(OutputHeld, match=r"a later scheduled time, 2026-01-02T02:.*nothing is"):
+        batch_inference(spec, scheduled_time=FIRST)
+    assert ids_in(spec, folder / "out") == ids_of(2)
+    assert not batch_inference(spec, scheduled_time=FIRST)["published"]
 
 
 def in_place_of_the_last(spec: BatchInferenceSpec) -> BatchInferenceSpec:

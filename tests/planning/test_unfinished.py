@@ -16,11 +16,14 @@ import pytest
 
 from tasks.errors import InvalidSpec, OutputHeld, UnfinishedRun, Unreachable
 from tasks.lease import SILENT_SECONDS, Holder, load_holder, save_holder
+from tasks.ledgers import ledger_of
 from tasks.materializing_run import plan_materializing_run
 from tasks.plan import PlannedRun, make_plan
 from tasks.planning.config import digest
 from tasks.planning.new_inputs import NewInputs
 from tasks.planning.unfinished import give_up
+from tasks.protocol.delta_ledger import DeltaLedger
+from tasks.protocol.ledger import Entry, Snapshot
 from tasks.publish import publish_planned
 from tasks.run import left_to_do, new_job, next_attempt
 from tasks.run_options import RunOptions
@@ -217,6 +220,29 @@ def test_a_run_that_was_given_up_makes_no_attempt(tmp_path: Path) -> None:
     give_up(first.spec, first.run)
     with pytest.raises(OutputHeld, match=r"run \w+ was given up, with --restart"):
         next_attempt(first, gap)
+
+
+def test_a_run_that_is_given_up_as_it_is_published_takes_no_others_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one whose machine was suspended at the last moment: it had looked just before."""
+    make_inputs(tmp_path / "in")
+    first = make_plan(classify_spec(tmp_path), RunOptions(replace_output=True))
+    run_attempt(first)
+    commit, mended = DeltaLedger.commit, classify_spec(tmp_path, init={"bad": [9]})
+
+    def commit_after_another(ledger: DeltaLedger, entry: Entry, seen: Snapshot) -> int:
+        monkeypatch.undo()
+        other = make_plan(mended, RunOptions(restart=True))
+        run_attempt(other)
+        assert publish_planned(other) == 1
+        return commit(ledger, entry, seen)
+
+    monkeypatch.setattr(DeltaLedger, "commit", commit_after_another)
+    with pytest.raises(OutputHeld, match=rf"run {first.run.run_id} was given up, with --restart"):
+        publish_planned(first)
+    published = ledger_of(first.spec).look()
+    assert (published.version, first.run.run_id in published.run_ids) == (1, False)
 
 
 def test_fields_that_came_with_an_upgrade_are_no_difference(tmp_path: Path) -> None:

@@ -125,6 +125,38 @@ def test_another_run_on_the_same_inputs_is_refused(bench: Bench) -> None:
     assert bench.published() == bench.listed() == three("a", "v1") + three("b", "v1")
 
 
+def test_a_new_version_drops_nothing_that_was_published_since_it_was_planned(bench: Bench) -> None:
+    put(bench, bench.prepare("k1", {"a": "v1", "gone": "v1"}))
+    new = bench.prepare("k2", {"a": "v1", "b": "v1"}, replaces=True)
+    same = bench.prepare("k3", {"b": "v1"})
+    other = bench.prepare("k4", {"c": "v1", "d": "v1"})
+    put(bench, same)
+    put(bench, other)
+    said = "run run-k4 has published c since this run was planned, and 1 more inputs that this new"
+    with pytest.raises(OutputHeld, match=said):
+        put(bench, new)
+    everything = [row for path in ("a", "b", "c", "d", "gone") for row in three(path, "v1")]
+    assert bench.published() == bench.listed() == everything
+    put(bench, replace(new, drops_others=True))
+    assert bench.published() == bench.listed() == three("a", "v1") + three("b", "v1")
+
+
+def test_a_run_looks_at_what_is_published_by_the_moment_of_its_entry(bench: Bench) -> None:
+    versions = list[int]()
+
+    def check(seen: Snapshot) -> None:
+        versions.append(seen.version)
+        if seen.version:
+            raise OutputHeld("no")
+
+    one, other = bench.prepare("k1", {"a": "v1"}), bench.prepare("k2", {"b": "v1"}, check=check)
+    put(bench, one)
+    with pytest.raises(OutputHeld, match="no"):
+        put(bench, other)
+    assert versions == [1]
+    assert bench.published() == three("a", "v1")
+
+
 def test_another_run_on_other_inputs_goes_on(bench: Bench) -> None:
     one, other = bench.prepare("k1", {"a": "v1"}), bench.prepare("k2", {"b": "v1"})
     assert (put(bench, one), put(bench, other)) == (1, 2)
@@ -149,7 +181,7 @@ def test_predictions_of_two_models_are_never_mixed(bench: Bench) -> None:
     with pytest.raises(OutputHeld):
         put(bench, neither)
     assert bench.published() == three("a", "v1") + three("e", "v1")
-    assert put(bench, replace(anew, replaces=True)) == 3
+    assert put(bench, replace(anew, replaces=True, drops_others=True)) == 3
     assert put(bench, other) == 4, "what is replaced is no more"
     assert bench.published() == three("b", "v1") + three("c", "v1")
 
@@ -235,7 +267,7 @@ def test_who_is_late_with_an_old_entry_brings_nothing_back() -> None:
     """Else a removed file would lie in the folder for ever."""
     bench = in_memory()
     old = bench.prepare("k1", {"a": "v1"})
-    new = bench.prepare("k2", {"b": "v1"}, replaces=True)
+    new = bench.prepare("k2", {"b": "v1"}, replaces=True, drops_others=True)
     assert isinstance(bench.storage, SimStorage)
     bench.storage.faults = Meanwhile("copy", lambda: put(bench, new))
     put(bench, old)
