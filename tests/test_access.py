@@ -99,11 +99,16 @@ def texts(folder: Path) -> BatchInferenceSpec:
     return doubled(folder, model=model, source={"kind": "text", "path": str(folder / "in")})
 
 
+def of_folders(folder: Path) -> BatchInferenceSpec:
+    return doubled(folder, source={"kind": "parquet", "path": f"{folder}/i*/a.parquet"})
+
+
 Make = Callable[[Path], BatchInferenceSpec]
 CLOSED: dict[str, tuple[Make, str, str]] = {
     "Parquet": (doubled, "in/a.parquet", "source.path"),
     "CSV": (csv, "in/a.csv", "source.path"),
     "folder": (doubled, "in", "source.path"),
+    "folder of a glob": (of_folders, "in", "source.path"),
     "module": (doubled, "code/double_*.py", "environment.working_dir"),
     "estimator": (scikit, "m.skops", "model.path"),
     "config": (texts, "bert/config.json", "model.name_or_path"),

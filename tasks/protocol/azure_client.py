@@ -1,6 +1,6 @@
 """What adlfs leaves to whoever uses it.
 
-To wait for copies, to see whose account it asks, and to say which blob it has read.
+To wait for copies, to see whose account it asks, and to say which blob it has read or found.
 """
 
 import errno
@@ -9,7 +9,7 @@ from typing import Any
 
 from fsspec.asyn import sync
 
-from tasks.protocol.object_stat import Whole
+from tasks.protocol.object_stat import Info, Whole
 
 LOOK_EVERY_SECONDS = 0.2
 
@@ -28,6 +28,19 @@ def await_copy(filesystem: Any, path: str) -> None:
         time.sleep(LOOK_EVERY_SECONDS)
     if status not in (None, "success"):
         raise OSError(errno.EIO, f"the store's copy ended as {status}", path)
+
+
+def found_by_adlfs(filesystem: Any, folder: str) -> dict[str, Info]:
+    """Infos of all blobs below a folder, or of the blob that it is."""
+    found: Any = filesystem.find(folder, detail=True)
+    if found and isinstance(found, dict):
+        return found
+    # It has of a blob its name alone, or nothing where it could not ask.
+    try:
+        info = filesystem.info(folder)
+    except FileNotFoundError:
+        return {}
+    return {folder: info} if info["type"] == "file" else {}
 
 
 async def copy_status(filesystem: Any, path: str) -> str | None:

@@ -62,7 +62,7 @@ def infos_in_pages(filesystem: Any, folder: str) -> Iterator[dict[str, Any]]:
 def is_glob_of_pages(glob: str) -> bool:
     """Whether pages tell what a glob matches: it is one in its last part alone, or of any depth.
 
-    Of others s3fs looks into the folders that each part matches, and into no more.
+    Of others the folders are looked into that each part matches, and no more.
     """
     folder, stem = before_magic(glob)
     return bool(folder) and ("**" in glob or "/" not in glob[len(f"{folder}/{stem}") :])
@@ -93,6 +93,17 @@ def infos_of_glob(filesystem: Any, glob: str) -> Iterator[dict[str, Any]]:
                 seen.add(above)
             if pattern.match(name):
                 yield info
+
+
+def infos_in_folder(filesystem: Any, folder: str) -> Iterator[dict[str, Any]]:
+    """Infos, as fsspec gives them, of the objects and folders in a folder.
+
+    Raises:
+        OSError: as s3fs says what S3 says; names the folder where it is closed to this user.
+    """
+    bucket, key, _ = filesystem.split_path(folder.rstrip("/"))
+    with refusal_of(folder):
+        yield from pages(filesystem, bucket, f"{key}/" if key else "", delimiter="/")
 
 
 def listed(filesystem: Any, bucket: str, key: str) -> Iterator[dict[str, Any]]:

@@ -6,9 +6,10 @@ absent. Deleting or moving what is not there is not an error, so that every call
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from copy import deepcopy
+from functools import partial
 from operator import attrgetter
 from typing import IO, Any, Protocol
 from urllib.parse import urlsplit
@@ -16,9 +17,10 @@ from urllib.parse import urlsplit
 import fsspec
 
 from tasks.protocol.asked_at_once import asked_at_once
-from tasks.protocol.azure_client import await_copy, refuse_other_account
+from tasks.protocol.azure_client import await_copy, found_by_adlfs, refuse_other_account
 from tasks.protocol.client_errors import as_oserror, refusal_of
 from tasks.protocol.google_client import prepare_gcsfs
+from tasks.protocol.listed_folders import found_below, goes_by_folders, listed, matches_of
 from tasks.protocol.local_files import is_half_written, new_file, rename
 from tasks.protocol.object_stat import (
     Info,
@@ -32,7 +34,13 @@ from tasks.protocol.object_stat import (
     used_up,
 )
 from tasks.protocol.quick_objects import QuickObjects, quick_objects
-from tasks.protocol.s3_pages import infos_in_pages, infos_of_glob, is_glob_of_pages
+from tasks.protocol.s3_pages import (
+    before_magic,
+    infos_in_folder,
+    infos_in_pages,
+    infos_of_glob,
+    is_glob_of_pages,
+)
 from tasks.protocol.s3_throttling import retry_throttled
 from tasks.protocol.urls import is_web, refuse_misread
 
@@ -76,7 +84,8 @@ class FsspecStorage:
         protocols = (protocol,) if isinstance(protocol, str) else protocol
         self.is_local = "file" in protocols
         self.is_azure, self.is_google = "abfs" in protocols, "gs" in protocols
-        self.has_pages = "s3" in protocols and not filesystem.version_aware
+        self.is_s3 = "s3" in protocols
+        self.has_pages = self.is_s3 and not filesystem.version_aware
 
     @property
     def quick(self) -> QuickObjects | None:
@@ -144,25 +153,22 @@ class FsspecStorage:
             return find_local(self.filesystem, folder)
         if self.has_pages:
             return infos_in_pages(self.filesystem, folder)
-        found = self.filesystem.find(folder, detail=True)
-        if self.is_azure and not (found and isinstance(found, dict)):
-            # adlfs has of an object its name alone, or nothing where it could not ask.
-            found = self.alone(folder)
-        return used_up(found)
+        if goes_by_folders(self.filesystem):
+            return found_below(self.filesystem, folder)
+        if self.is_azure:
+            return used_up(found_by_adlfs(self.filesystem, folder))
+        return used_up(self.filesystem.find(folder, detail=True))
 
-    def glob(self, pattern: str) -> Iterator[Info]:
-        """Infos, as fsspec gives them, of the objects and folders that a glob matches."""
+    def glob(
+        self, pattern: str, is_wanted: Callable[[str], bool] = lambda folder: True
+    ) -> Iterator[Info]:
+        """Infos, as fsspec gives them, of what a glob matches; not of all in unwanted folders."""
         if self.has_pages and is_glob_of_pages(pattern):
             return infos_of_glob(self.filesystem, pattern)
+        if before_magic(pattern)[0] and (self.is_s3 or goes_by_folders(self.filesystem)):
+            of_each = infos_in_folder if self.has_pages else listed
+            return matches_of(pattern, partial(of_each, self.filesystem), is_wanted)
         return used_up(self.filesystem.glob(pattern, detail=True))
-
-    def alone(self, path: str) -> dict[str, Info]:
-        """The object at a path, as a listing; empty where there is none."""
-        try:
-            info = self.filesystem.info(path)
-        except FileNotFoundError:
-            return {}
-        return {path: info} if info["type"] == "file" else {}
 
     @as_oserror()
     def folders(self, folder: str) -> set[str]:

@@ -197,7 +197,11 @@ def matched(
 ) -> Iterator[Info]:
     """Inputs that a glob matches; once all are given, `folders` has the folders that it does."""
     wanted = endings(glob, suffixes)
-    for info in storage.glob(glob):
+
+    def shows_any(folder: str) -> bool:
+        return is_shown_by(glob, f"{folder}/any", shows)
+
+    for info in storage.glob(glob, shows_any):
         if not is_shown_by(glob, info["name"], shows):
             continue
         if info["type"] != "file":

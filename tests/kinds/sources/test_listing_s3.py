@@ -1,5 +1,6 @@
 """Inputs on S3 are found as on a disk: each once, by the same name and identity."""
 
+import re
 import uuid
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,11 @@ def test_paths(s3: S3, place: str, paths: list[str], expected: list[str]) -> Non
 
 
 @pytest.mark.parametrize(
-    "glob", ["*", "**", "**/*", "d*", "day=1/*", "**/x*", "x[[]1]*", "*/*", "q[?]*", "none*", "**/"]
+    "glob",
+    [
+        *("*", "**", "**/*", "d*", "day=1/*", "**/x*", "x[[]1]*", "*/*", "q[?]*", "none*", "**/"),
+        *("day=*/*#*", "*/_g*", "d*/x#1.parquet", "none*/x", "[_d]*/[fx]*", "*/*/*"),
+    ],
 )
 def test_a_glob_matches_what_it_matches_to_fsspec(s3: S3, glob: str) -> None:
     storage, folder = open_storage(s3.url(uuid.uuid4().hex), s3.storage_options)
@@ -115,6 +120,23 @@ def test_paths_on_two_filesystems_are_refused(s3: S3, tmp_path: Path, reverse: b
     source = ParquetSource(path=paths, storage_options=s3.storage_options, on_empty="succeed")
     with pytest.raises(InvalidSpec, match=r"source.path: .*different filesystems"):
         list_inputs(source)
+
+
+def test_a_folder_of_a_glob_that_cannot_be_listed_is_an_error(s3: S3) -> None:
+    """Its inputs would be passed over, by nobody's word."""
+    storage, folder = open_storage(s3.url(uuid.uuid4().hex), s3.storage_options)
+    inputs = [f"{folder}/day={day}/in/a.parquet" for day in (1, 2, 3)]
+    for path in inputs:
+        storage.write(path, b"a")
+    with faulty_s3(s3.endpoint_url) as proxy:
+        options = {"endpoint_url": proxy.endpoint_url}
+        source = ParquetSource(path=f"s3://{folder}/day=*/in/*.parquet", storage_options=options)
+        assert [stat.path for stat in list_inputs(source)[1]] == inputs
+        closed = re.compile(r"list-.*day(=|%3D)2")
+        proxy.behave = lambda at: Fault(403, "AccessDenied") if closed.search(at.path) else None
+        with pytest.raises(PermissionError) as caught:
+            list_inputs(source)
+        assert caught.value.filename == f"{folder}/day=2"
 
 
 def test_objects_that_may_be_read_are_named_where_nothing_may_be_listed(s3: S3) -> None:
