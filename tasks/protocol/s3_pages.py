@@ -114,13 +114,23 @@ def listed(filesystem: Any, bucket: str, key: str) -> Iterator[dict[str, Any]]:
 def pages(
     filesystem: Any, bucket: str, begins: str, delimiter: str = ""
 ) -> Iterator[dict[str, Any]]:
-    """Infos of objects whose keys begin so; of those behind a delimiter, of their folders."""
+    """Infos of objects whose keys begin so; of those behind a delimiter, of their folders.
+
+    Raises:
+        OSError: as s3fs says what S3 says; where that comes in the middle, never that nothing is
+            there.
+    """
     asked = {"Bucket": bucket, "Prefix": begins, **filesystem.req_kw}
     if delimiter:
         asked["Delimiter"] = delimiter
     is_last = False
     while not is_last:
-        page = filesystem.call_s3("list_objects_v2", **asked)
+        try:
+            page = filesystem.call_s3("list_objects_v2", **asked)
+        except FileNotFoundError as error:
+            if "ContinuationToken" not in asked:
+                raise
+            raise ConnectionError(f"the listing of {bucket}/{begins} broke off: {error}") from error
         for each in page.get("Contents", []):
             name = f"{bucket}/{each['Key']}"
             yield {**each, "Key": name, "name": name, "size": each["Size"], "type": "file"}

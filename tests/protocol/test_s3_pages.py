@@ -105,5 +105,18 @@ def test_no_page_is_asked_for_a_glob_before_the_one_before_is_used_up() -> None:
 
 
 @pytest.mark.parametrize("glob", ["buck*/in", "bucket/*/c", "bucket/in/b*/c"])
-def test_a_glob_of_folders_is_left_to_s3fs(glob: str) -> None:
+def test_a_glob_of_folders_is_none_of_pages(glob: str) -> None:
     assert not is_glob_of_pages(glob)
+
+
+def test_a_listing_that_breaks_off_is_no_shorter_one() -> None:
+    """Some stores say so by 404, as of a bucket that is not there."""
+
+    class BreaksOff(Bucket):
+        def call_s3(self, method: str, **asked: Any) -> dict[str, Any]:
+            if "ContinuationToken" in asked:
+                raise FileNotFoundError("NoSuchBucket")
+            return super().call_s3(method, **asked)
+
+    with pytest.raises(ConnectionError, match="bucket/in/ broke off: NoSuchBucket"):
+        list(infos_in_pages(BreaksOff(), "bucket/in"))
