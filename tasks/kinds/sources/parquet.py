@@ -187,10 +187,11 @@ class ParquetSource(Source):
             return super().split(storage, stat)
         with storage.open(stat.path) as opened:
             try:
-                return cut_at_groups(stat, parquet_file(opened).metadata, most_bytes)
+                cut = cut_at_groups(stat, parquet_file(opened).metadata, most_bytes)
             except DATA_ERRORS as error:
                 data_error(error)
                 return super().split(storage, stat)  # reading it says what is wrong
+        return cut or super().split(storage, stat)  # without groups it has no row: that is recorded
 
     def count_rows(self, storage: FsspecStorage, stat: Stat) -> int | None:
         """Rows of a file, from its footer; one where there is none, since that is a bad row."""

@@ -123,6 +123,17 @@ def test_empty_file(tmp_path: Path) -> None:
     assert read_all(source(tmp_path)) == []
 
 
+def test_a_big_file_without_row_groups_is_an_input_all_the_same(tmp_path: Path) -> None:
+    """Else rows that it had when it was published before would stay."""
+    file = tmp_path / "a.parquet"
+    pq.ParquetWriter(file, pa.schema({"x": pa.int64()})).close()
+    assert pq.read_metadata(file).num_row_groups == 0
+    cut = source(tmp_path, split_above_mib=1e-6)
+    storage, inputs = list_inputs(cut)
+    assert cut.shards(storage, inputs)["path"].to_pylist() == [str(file)]
+    assert read_all(cut) == []
+
+
 def test_big_files_are_cut_at_row_groups(tmp_path: Path) -> None:
     file = store(tmp_path, "a.parquet", {"x": range(1000)}, row_group_size=100)
     group = pq.ParquetFile(file).metadata.row_group(0).total_byte_size
