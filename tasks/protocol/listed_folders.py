@@ -14,7 +14,7 @@ from fsspec.spec import AbstractFileSystem
 from fsspec.utils import glob_translate
 
 from tasks.protocol.client_errors import refusal_of
-from tasks.protocol.object_stat import Info
+from tasks.protocol.object_stat import Info, unless_of_the_system
 from tasks.protocol.s3_pages import before_magic
 
 ListFolder = Callable[[str], Iterable[Info]]
@@ -35,7 +35,7 @@ def listed(filesystem: Any, folder: str) -> list[Info]:
     Raises:
         OSError: it cannot be listed.
     """
-    with refusal_of(folder), suppress(FileNotFoundError):
+    with unless_of_the_system(folder), refusal_of(folder), suppress(FileNotFoundError):
         found: list[Info] = filesystem.ls(folder, detail=True)
         return found
     return []

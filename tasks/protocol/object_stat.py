@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from stat import S_ISREG
@@ -13,6 +13,8 @@ Info = dict[str, Any]
 
 
 GOOGLES = "storage#object"
+OF_THE_SYSTEM = "lost+found"
+"""Folder in each disk of Linux's own, for root alone, where repairs put what they find."""
 OTHER_STAMPS = ("blob_id", "xet_hash", "modificationTime")
 """Of Hugging Face and WebHDFS; looked at last, so that what was published stays as it is known."""
 
@@ -86,8 +88,10 @@ def find_local(filesystem: Any, folder: str) -> Iterator[Info]:
     """
     folders = [folder]
     while folders:
+        folder = folders.pop()
         # What is deleted meanwhile is not there; any other trouble is an error.
-        with suppress(FileNotFoundError), os.scandir(folders.pop()) as entries:
+        closed = unless_of_the_system(folder)
+        with suppress(FileNotFoundError), closed, os.scandir(folder) as entries:
             for entry in entries:
                 with suppress(FileNotFoundError):
                     info = filesystem.info(entry)
@@ -95,6 +99,20 @@ def find_local(filesystem: Any, folder: str) -> Iterator[Info]:
                         folders.append(entry.path)
                     else:
                         yield info
+
+
+@contextmanager
+def unless_of_the_system(folder: str) -> Iterator[None]:
+    """Listing a folder, which is none of this user's where it is closed and the system's own.
+
+    Raises:
+        PermissionError: another folder is closed.
+    """
+    try:
+        yield
+    except PermissionError:
+        if os.path.basename(folder.rstrip("/")) != OF_THE_SYSTEM:
+            raise
 
 
 def stat_of(info: Info) -> Stat:

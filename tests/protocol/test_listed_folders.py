@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fsspec.implementations.arrow import ArrowFSWrapper
+from fsspec.implementations.local import LocalFileSystem as LocalFiles
 from pyarrow.fs import LocalFileSystem
 
 from tasks.kinds.sources.linked_files import LinkedFiles
@@ -85,6 +86,20 @@ def test_a_folder_that_may_not_be_listed_is_told(
         with closed(folder / name), pytest.raises(PermissionError, match=f"{folder}/{name}"):
             found()
     assert found() == everything
+
+
+@pytest.mark.parametrize("filesystem", [LocalFiles, *FILESYSTEMS.values()])
+def test_the_systems_own_folder_of_a_disk_is_passed_over(
+    folder: Path, filesystem: Callable[[], Any]
+) -> None:
+    """As a volume of a container has, whose user is not root: nothing of anybody's is in it."""
+    storage = FsspecStorage(filesystem())
+    everything = [stat.path for stat in storage.list(str(folder))]
+    (folder / "lost+found").mkdir()
+    with closed(folder / "lost+found"):
+        assert [stat.path for stat in storage.list(str(folder))] == everything
+        found = [info["name"] for info in storage.glob(f"{folder}/*/in/a")]
+    assert sorted(found) == [f"{folder}/day=1/in/a", f"{folder}/day=2/in/a"]
 
 
 def test_a_folder_that_leads_to_no_match_need_not_be_listed(
