@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from tasks.errors import InvalidSpec
 from tasks.outputs import output_of
 from tasks.planning.archived_inputs import refuse_archived
+from tasks.planning.cut_off_files import rows_to_redrive
 from tasks.planning.known_columns import refuse_unknown_columns
 from tasks.planning.reader_settings import WHICH_INPUTS
 from tasks.protocol.asked_at_once import asked_at_once, fetched
@@ -71,7 +72,7 @@ class SetAside:
             InvalidSpec: the spec's source is of another kind than theirs, or what one of them
                 has left behind is gone, or inputs have to be restored from an archive first.
         """
-        return cls.of(spec, seen, seen.rows_aside)
+        return cls.of(spec, seen, rows_to_redrive(*output_of(spec), seen))
 
     @classmethod
     def of(cls, spec: BatchInferenceSpec, seen: Snapshot, rows: RowsByRun) -> "SetAside":

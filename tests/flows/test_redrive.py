@@ -1,5 +1,6 @@
 """Rows that were set aside, run again: what works moves into the output, the rest stays."""
 
+import gzip
 import io
 import json
 import os
@@ -16,6 +17,7 @@ from flows.batch_inference import batch_inference
 from flows.redrive import redrive
 from flows.verify import verify
 from tasks.errors import InvalidSpec, OutputHeld, StageFailed
+from tasks.kinds.sources.compressed import DamagedFile, Gzip
 from tasks.ledgers import ledger_of
 from tasks.plan import PlannedRun, make_plan
 from tasks.planning.unfinished import UnfinishedRuns
@@ -301,6 +303,40 @@ def test_a_file_nobody_could_read_comes_back_whole(tmp_path: Path) -> None:
     os.utime(bad, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     report = redrive(spec)
     assert (report["rows"]["written"], ids(spec), aside(spec)) == (2, [1, 1, 2, 2], [])
+
+
+def test_the_rest_of_a_file_is_left_since_nobody_knows_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As where a server broke off unnoticed: of what came after, no row is in the quarantine."""
+    (tmp_path / "in").mkdir()
+    lines = "".join(f"{each},{each}\n" for each in range(1, 2000))
+    file = tmp_path / "in/a.csv.gz"
+    file.write_bytes(gzip.compress(f"id,x\n{lines}".encode()))
+    (tmp_path / "in/b.csv").write_text("id,x\n5000,1\n6000,bad\n")
+    source = {"kind": "csv", "path": str(tmp_path / "in"), "types": {"x": "float64"}}
+    spec = spec_of(tmp_path / "in", source=source, errors={"max_rejected_fraction": 0.9})
+    read = Gzip.read
+
+    def broken_off(opened: Gzip, size: int | None = -1) -> bytes:
+        if opened.tell():
+            raise DamagedFile("the compressed file is damaged")
+        return read(opened, 4096)
+
+    with monkeypatch.context() as away:
+        away.setattr(Gzip, "read", broken_off)
+        batch_inference(spec)
+    first = [row["id"] for row in published(spec)]
+    assert 5000 in first
+    assert 100 < len(first) < 2000
+    report = redrive(spec)
+    assert report["rows"] == {"read": 1, "written": 0, "rejected": 1, "filtered": 0}
+    assert [row["id"] for row in published(spec)] == first
+    assert aside(spec)[0]["error_type"] == "DamagedFile"
+    assert f"1 file could not be read to the end, the first {file}" in caplog.text
+    os.utime(file, (0, 0))
+    batch_inference(spec)
+    assert sorted(row["id"] for row in published(spec)) == [*range(1, 2000), 5000]
 
 
 def test_a_redrive_of_another_kind_of_source_is_refused(numbers: Path) -> None:
