@@ -17,6 +17,8 @@ from tasks.protocol.client_errors import refusal_of
 from tasks.protocol.object_stat import Info, unless_of_the_system
 from tasks.protocol.s3_pages import before_magic
 
+NOT_THERE = (FileNotFoundError, NotADirectoryError)
+"""What is said of a path at which nothing is, or which leads through a file."""
 ListFolder = Callable[[str], Iterable[Info]]
 """Gives what lies in a folder, and perhaps that itself; nothing where it is not there."""
 
@@ -35,7 +37,7 @@ def listed(filesystem: Any, folder: str) -> list[Info]:
     Raises:
         OSError: it cannot be listed.
     """
-    with unless_of_the_system(folder), refusal_of(folder), suppress(FileNotFoundError):
+    with unless_of_the_system(folder), refusal_of(folder), suppress(*NOT_THERE):
         found: list[Info] = filesystem.ls(folder, detail=True)
         return found
     return []
@@ -54,7 +56,7 @@ def found_below(filesystem: Any, path: str) -> Iterator[Info]:
         OSError: a folder cannot be listed.
     """
     folders: list[str] = []
-    with suppress(FileNotFoundError):
+    with suppress(*NOT_THERE):
         info = filesystem.info(path)
         if info["type"] == "directory":
             folders.append(path)

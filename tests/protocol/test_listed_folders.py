@@ -69,7 +69,8 @@ def test_all_files_are_found(storage: FsspecStorage, folder: Path) -> None:
     found = [stat.path for stat in storage.list(str(folder))]
     assert found == sorted(f"{folder}/{name}" for name in FILES)
     assert [stat.path for stat in storage.list(f"{folder}/day=1/a")] == [f"{folder}/day=1/a"]
-    assert storage.list(f"{folder}/none") == []
+    assert storage.list(f"{folder}/none") == storage.list(f"{folder}/a/none") == []
+    assert not [*storage.glob(f"{folder}/none/*/a"), *storage.glob(f"{folder}/a/*/a")]
 
 
 @pytest.mark.parametrize("look", ["list", "*/in/*", "**/b"])
