@@ -8,10 +8,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
-from tasks.kinds.likest import did_you_mean, likest
+from tasks.kinds.likest import likest
 from tasks.kinds.secret_names import HIDDEN, SECRET, shown_at
 from tasks.spec import BatchInferenceSpec
-from tasks.spec_reading.names import elsewhere, field_meant, kinds_at
+from tasks.spec_reading.names import kind_meant, kinds_at, way_to_field
 from tasks.spec_reading.paths import resolve_paths
 from tasks.spec_reading.words import NOT_WRITTEN, PATTERNS, Written, as_read, in_words, text_wanted
 from tasks.spec_reading.yaml import parse_yaml
@@ -115,20 +115,18 @@ def explain(error: Any, written: Written) -> str:
         case "missing":
             return f"{field}: is missing; add it"
         case "extra_forbidden":
-            meant = field_meant(error["loc"])
-            hint = f"; did you mean {meant}?" if meant else ""
-            hint = elsewhere(field) or hint
+            hint = way_to_field(error["loc"], field)
             return f"{field}: {given} is given, but there is no such field{hint}"
         case "union_tag_invalid":
             tag = error["ctx"]["tag"]
-            hint = did_you_mean(str(tag).lower(), kinds_at(error["loc"]))
+            hint = kind_meant(error["loc"], str(tag))
             return f"{field}.kind: {shown_at([], tag)} is not one of {kinds_listed(error)}{hint}"
         case "union_tag_not_found":
             name = likest("kind", map(str, error["input"]))
             hint = f"; did you mean kind instead of {name}?" if name else ""
             return f"{field}.kind: is missing; say which kind: {kinds_listed(error)}{hint}"
         case "model_attributes_type":
-            return f"{field}: {given}{NOT_ALLOWED}it must have fields"
+            return f"{field}: {given}{NOT_ALLOWED}it must have fields{fields_meant(error)}"
         case "list_type":
             way_out = "it must be a list, in brackets or with a dash before each item"
             return f"{field}: {given}{NOT_ALLOWED}{way_out}"
@@ -137,6 +135,15 @@ def explain(error: Any, written: Written) -> str:
         case "value_error":
             return explain_rule(field, given, error)
     return f"{field}: {given}{NOT_ALLOWED}{way_out_of(error, parts, written)}"
+
+
+def fields_meant(error: Any) -> str:
+    """How to write a part that is of a kind, where there is only a word in its place."""
+    kinds = kinds_at(error["loc"])
+    if not kinds:
+        return ""
+    kind = error["input"] if error["input"] in kinds else kinds[0]
+    return f", as in {{kind: {kind}}}" if kind == "inline" else f", as in {{kind: {kind}, ...}}"
 
 
 def kinds_listed(error: Any) -> str:
