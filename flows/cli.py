@@ -33,8 +33,22 @@ OnCluster = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="End with the report as one JSON line.")]
 
 
+def tell_versions(is_asked: bool) -> None:
+    """Print the versions and end, if that is asked for."""
+    if is_asked:
+        from flows.plain_commands import print_versions
+
+        print_versions()
+        raise typer.Exit
+
+
 @app.callback()
-def batch_inference() -> None:
+def batch_inference(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=tell_versions, is_eager=True, help="Show versions."),
+    ] = False,
+) -> None:
     """Offline batch inference on Ray and Prefect that you can schedule and trust."""
 
 

@@ -1,4 +1,4 @@
-"""What the verbs do that start no flow: check, status, clean and cancel."""
+"""What the verbs do that start no flow: check, status, clean and cancel; and the versions."""
 
 from dataclasses import asdict
 from functools import partial
@@ -22,6 +22,7 @@ from tasks.planning.unfinished import UnfinishedRuns
 from tasks.protocol.ledger import Snapshot
 from tasks.rehearsal import rehearse
 from tasks.reporting.addresses import named_on
+from tasks.reporting.manifest import versions
 from tasks.run_options import RunOptions
 from tasks.running_jobs import live_jobs, runs_at_work, tell_to_stop
 from tasks.scheduled import timed_inputs
@@ -29,6 +30,12 @@ from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import load_spec
 from tasks.timeouts import at_output
 from tasks.without_ray import advice_without_ray
+
+
+def print_versions() -> None:
+    """What whoever reports a fault is asked for, a line each."""
+    for name, version in versions().items():
+        results.print(f"{name:16} {version}", highlight=False)
 
 
 def check_spec_file(

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -277,6 +278,15 @@ def test_an_output_on_no_storage_that_there_is_is_one_message(
     assert call(monkeypatch, *given.replace("SPEC", spec).split()) == 2
     told = "InvalidSpec: sink.path: 'foo://x' cannot be opened: Protocol not known: foo"
     assert capsys.readouterr().err.strip() == told
+
+
+def test_who_reports_a_fault_sees_the_versions(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, "--version") == 0
+    told = dict(line.split() for line in capsys.readouterr().out.splitlines())
+    packages = ("prefect-ray-data", "ray", "prefect")
+    assert {name: told[name] for name in packages} == {name: version(name) for name in packages}
 
 
 @pytest.mark.parametrize(
