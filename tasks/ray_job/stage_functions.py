@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.kinds import column_types, user_rows
+from tasks.kinds.likest import did_you_mean
 from tasks.kinds.media import decode_media_columns
 from tasks.kinds.models.model import Placement
 from tasks.kinds.models.python import PythonModel, came_back
@@ -188,7 +189,7 @@ def refuse_unknown(spec: BatchInferenceSpec, known: set[str]) -> None:
     for name in spec.sink.keep_columns or ():
         if name not in known:
             names = sorted(each for each in known if not each.startswith(RESERVED))
-            problem = f"is not among the columns {', '.join(names)}"
+            problem = f"is not among the columns {', '.join(names)}{did_you_mean(name, names)}"
             raise InvalidSpec.at("sink.keep_columns", name, problem)
 
 

@@ -26,7 +26,7 @@ from tasks.protocol.storage import FsspecStorage
 
 FILES_TO_ASK = 8
 """Of columns without a value in the first file: some never have one."""
-OTHER_DELIMITERS = (";", "\t", "|")
+DELIMITERS = (",", ";", "\t", "|")
 
 
 class CsvSource(CsvFiles):
@@ -150,9 +150,13 @@ class CsvSource(CsvFiles):
         Raises:
             InvalidSpec: it is.
         """
-        others = [each for each in OTHER_DELIMITERS if len(names) == 1 and each in names[0]]
-        if others and names != self.columns:
-            problem = f"makes one column of the header {names[0]!r}: did you mean {others[0]!r}?"
+        header = names[0] if len(names) == 1 else ""
+        others = [each for each in DELIMITERS if each in header and each != self.delimiter]
+        if others and names not in (self.columns, self.column_names):
+            problem = (
+                f"makes one column of the header {names[0]!r}: did you mean {others[0]!r}? If it "
+                "is one column, name it in source.columns"
+            )
             raise InvalidSpec.at("source.delimiter", self.delimiter, problem)
 
     def read(self, storage: FsspecStorage, shard: Shard, pins: dict[str, Any]) -> Iterator[Read]:

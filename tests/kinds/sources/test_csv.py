@@ -427,16 +427,20 @@ def test_a_damaged_file_keeps_its_rows(tmp_path: Path) -> None:
     assert isinstance(bad, BadRow)
 
 
-@pytest.mark.parametrize(("header", "meant"), [("a;b", ";"), ("a\tb", r"\\t"), ("a|b", r"\|")])
+@pytest.mark.parametrize(
+    ("header", "delimiter", "meant"),
+    [("a;b", ",", ";"), ("a\tb", ",", r"\\t"), ("a|b", ",", r"\|"), ("a,b", ";", ",")],
+)
 def test_a_header_of_one_column_may_have_another_delimiter(
-    tmp_path: Path, header: str, meant: str
+    tmp_path: Path, header: str, delimiter: str, meant: str
 ) -> None:
-    content = f"{header}\n1{header[1]}2\n".encode()
-    with pytest.raises(
-        InvalidSpec, match=rf"^source\.delimiter: ',' makes one column .* did you mean '{meant}'\?"
-    ):
-        parsed(tmp_path, content)
-    assert len(parsed(tmp_path, content, columns=[header])) == 1  # who names it means it
+    content, given = f"{header}\n1{header[1]}2\n".encode(), {"delimiter": delimiter}
+    told = rf"^source\.delimiter: '{delimiter}' makes one column .* did you mean '{meant}'\?"
+    with pytest.raises(InvalidSpec, match=told):
+        parsed(tmp_path, content, **given)
+    # Who names it means it.
+    assert len(parsed(tmp_path, content, columns=[header], **given)) == 1
+    assert len(parsed(tmp_path, content, column_names=["x;y,z"], **given)) == 2
     assert parsed(tmp_path, content, delimiter=header[1]) == [{"a": 1, "b": 2}]
 
 
