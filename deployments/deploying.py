@@ -59,11 +59,13 @@ def deploy(
 
     Raises:
         InvalidSpec: the file has a key that Prefect would drop without a word, or names a step or a
-            parameter that is not there, or a value or a spec of its is wrong; nothing is deployed
-            then.
+            parameter that is not there, or a value or a spec of its is wrong, or its work pool is
+            not there; nothing is deployed then.
         DeployFailedError: Prefect refuses it.
     """
     wanted = checked(prefect_file, folder)
+    for each in wanted:
+        refuse_no_pool(client, each)
     raw = written_out(parse_yaml(prefect_file.read_text(encoding="utf-8")))
     known = known_of(client, wanted)
     leave_at_rest(raw["deployments"], known | moved(client, wanted, known))
@@ -104,6 +106,27 @@ def checked(prefect_file: Path, folder: Path | None) -> list[Deployment]:
         check_specs(each, folder, file.build)
         check_specs_of_schedules(each)
     return file.deployments
+
+
+def refuse_no_pool(client: "SyncPrefectClient", deployment: Deployment) -> None:
+    """See that there is the work pool in which a deployment's runs are to start.
+
+    Prefect would find that out amid the others, some of them deployed.
+
+    Raises:
+        InvalidSpec: there is none; says how to make it.
+    """
+    from prefect.exceptions import ObjectNotFound
+
+    name = deployment.work_pool.name
+    if "{{" in name:
+        return  # what Prefect fills in is not known here
+    try:
+        client.read_work_pool(name)
+    except ObjectNotFound as error:
+        place = f"{deployment.name}: work_pool.name"
+        problem = f"is not on this server: prefect work-pool create {name} --type process"
+        raise InvalidSpec.at(place, name, f"{problem} makes it") from error
 
 
 def check_specs(deployment: Deployment, folder: Path | None, of_file: Sequence[Step] = ()) -> None:

@@ -84,6 +84,21 @@ def deployed(client: Any, name: str, entrypoint: str = SEARCH, **slugs: bool) ->
     return client.read_deployment(made)
 
 
+def test_without_its_work_pool_nothing_is_deployed(
+    server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "flow.py").write_text(SMALL)
+    monkeypatch.chdir(tmp_path)
+    lacks = entry("no-pool", entrypoint=HERE, work_pool={"name": "nowhere"})
+    file = tmp_path / "prefect.yaml"
+    entries = [entry("has-pool", entrypoint=HERE), lacks]
+    file.write_text(yaml.safe_dump({"name": "ours", "pull": [], "deployments": entries}))
+    told = r"^no-pool: work_pool\.name: 'nowhere' is .*: prefect work-pool create nowhere --type"
+    with pytest.raises(InvalidSpec, match=told):
+        deploy(server, os.environ, file, tmp_path)
+    assert not {"has-pool", "no-pool"} & {each.name for each in server.read_deployments()}
+
+
 @pytest.mark.prefect
 def test_what_a_file_has_lost_goes_and_what_somebody_has_switched_off_stays_so(
     server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -263,6 +278,7 @@ def test_schedules_that_share_an_anchor_rest_one_by_one(
         brought.update(yaml.safe_load(file.read_text()))
         raise InvalidSpec("far enough")
 
+    monkeypatch.setattr(deploying, "refuse_no_pool", lambda *_: None)
     monkeypatch.setattr(deploying, "run_prefect", run_prefect)
     monkeypatch.setattr(deploying, "known_of", lambda *_: {(SEARCH, "a"): found})
     nobody: Any = None
@@ -413,10 +429,10 @@ def test_a_schedules_spec_that_takes_the_whole_ones_place_is_a_whole_one(tmp_pat
     with pytest.raises(InvalidSpec, match=said):
         check(part)
     for spec in (whole, "{{ a.spec }}", {**part, "name": "{{ $NAME }}"}):
-        with pytest.raises(AttributeError, match="read_deployments"):
+        with pytest.raises(AttributeError, match="read_work_pool"):
             check(spec)
     (tmp_path / "flow.py").write_text(SMALL.replace("search()", "search(spec)"))
-    with pytest.raises(AttributeError, match="read_deployments"):  # a flow of somebody's own
+    with pytest.raises(AttributeError, match="read_work_pool"):  # a flow of somebody's own
         check(part, f"{tmp_path}/flow.py:search")
 
 
