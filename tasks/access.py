@@ -41,6 +41,8 @@ def refused(spec: BatchInferenceSpec, error: PermissionError) -> Unreachable:
         )
     field = field_of(spec, path)
     way_out = "give this user access, or run as a user who has it"
+    if field == "source.path" and spec.source.holds == "file":
+        way_out += ", or leave it out with source.exclude"
     if not os.path.isabs(path):  # of a store: its paths begin with the bucket's name
         way_out = "check the credentials in the environment, or give them access"
     place = f"{field}: {shown(path)}" if field else shown(path)

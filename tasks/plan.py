@@ -58,6 +58,8 @@ class PlannedRun(AtOutput):
         default_factory=dict, repr=False, compare=False, kw_only=True
     )
     """Those that were read, by path: a large run has many, and asks for all of them some times."""
+    left_out: str = field(default="", kw_only=True)
+    """Files beside the inputs that are none for their endings."""
 
     @property
     def run(self) -> RunFolder:
@@ -112,7 +114,8 @@ class PlannedRun(AtOutput):
         rows = f", {counted(known, 'row')}" if known is not None else ""
         done = f" ({counted(self.rows_before, 'row')} done before)" if self.rows_before else ""
         why = "changed or gone since" if self.options.redrive else "published already"
-        return f"{num_inputs(self.plan):,} to do{rows}{done}, {self.inputs_skipped:,} {why}"
+        told = f"{num_inputs(self.plan):,} to do{rows}{done}, {self.inputs_skipped:,} {why}"
+        return f"{told}; {self.left_out}" if self.left_out else told
 
     def hold(self) -> None:
         """Say that this process works on the run; to be said again and again."""
@@ -210,6 +213,7 @@ def find_plan(spec: BatchInferenceSpec, options: RunOptions, *, save: bool) -> P
         rows_before=rows_before,
         attempts_before=attempts_before,
         notes=notes,
+        left_out=work.left_out,
     )
 
 

@@ -129,6 +129,33 @@ def test_what_may_not_be_read_is_told_with_its_field(
     make_plan(spec, save=False)
 
 
+@pytest.mark.parametrize("path", ["in", "in/*/*.csv", "in/**/*.csv", "in/*", "in/[bc]/b.csv"])
+def test_a_folder_that_may_not_be_listed_is_never_passed_over(folder: Path, path: str) -> None:
+    """Its rows would be missing, and nobody would know."""
+    (folder / "in/a.csv").unlink()
+    (folder / "in/a.parquet").unlink()
+    for name in ("b", "c"):
+        (folder / f"in/{name}").mkdir()
+        (folder / f"in/{name}/{name}.csv").write_text("id,x\n1,2\n")
+    source = {"kind": "csv", "path": f"{folder}/{path}"}
+    left_out = {**source, "exclude": ["b/"]}
+    not_all = {**source, "exclude": ["b/x", "b/*.txt", "*.bak"]}
+    told = rf"^source\.path: '{folder}/in/b' cannot be .* or leave it out with source\.exclude$"
+    with closed(folder / "in/b"):
+        for each in (source, not_all):
+            with pytest.raises(Unreachable, match=told):
+                make_plan(doubled(folder, source=each), save=False)
+        if "[bc]" not in path:
+            make_plan(doubled(folder, source=left_out), save=False)
+
+
+@pytest.mark.parametrize("path", ["in", "in/**/*.csv"])
+def test_a_hidden_folder_need_not_be_listed(folder: Path, path: str) -> None:
+    (folder / "in/.trash").mkdir()
+    with closed(folder / "in/.trash"):
+        make_plan(doubled(folder, source={"kind": "csv", "path": f"{folder}/{path}"}), save=False)
+
+
 def test_a_commands_first_look_says_it_too(folder: Path) -> None:
     """`run`, `preview` and `redrive` look before they start a flow."""
     spec = scikit(folder)

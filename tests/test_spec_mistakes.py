@@ -230,6 +230,28 @@ def test_an_input_that_is_not_there_may_be_a_mistake(path: str, hint: str, tmp_p
     assert bool(hint) == (" it " in str(caught.value))
 
 
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("/in/**.csv", "/in/**/*.csv"),
+        ("s3://bucket/day**/x.csv", "s3://bucket/**/day*/x.csv"),
+        (["/in/a.csv", "/in/***"], "/in/**/*"),
+        ("/in/**/*.csv", None),
+        ("/in/**", None),
+    ],
+    ids=str,
+)
+def test_folders_of_any_depth_are_a_part_of_a_path(path: Any, meant: str | None) -> None:
+    """A shell takes `**.csv`; here the run would fail as it lists its inputs."""
+    source = {"kind": "csv", "path": path}
+    if meant is None:
+        parse_spec(raw(source=source))
+        return
+    said = refused(source=source)
+    assert said.startswith(f"source.path: {path!r} is not allowed: ** stands for folders of any")
+    assert said.endswith(f"did you mean {meant}?")
+
+
 def test_whole_gpus_or_a_part_of_one() -> None:
     for num_gpus in (-1, 1.5, -0.5):
         said = refused(resources={"num_gpus": num_gpus})

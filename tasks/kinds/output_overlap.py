@@ -132,5 +132,4 @@ def is_input(source: Source, storage: FsspecStorage, path: str, name: str) -> bo
     """Whether a file would be one, if it were there."""
     if is_excluded(name, source.exclude):
         return False
-    hides = source.hides_underscores
-    return would_list(storage, path, name, source.endings_wanted, hides_underscores=hides)
+    return would_list(storage, path, name, source.wanted)

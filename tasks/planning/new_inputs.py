@@ -15,6 +15,7 @@ from tasks.kinds.output_overlap import refuse_own
 from tasks.kinds.sources.listing import listing_of
 from tasks.kinds.sources.source import Source
 from tasks.kinds.sources.table_reading.carried import GONE
+from tasks.kinds.sources.wanted_files import told
 from tasks.kinds.tables.iceberg import METADATA
 from tasks.outputs import output_of
 from tasks.planning.archived_inputs import archived_among, refuse_archived
@@ -45,6 +46,8 @@ class NewInputs:
     left: Stats
     skipped: int
     """Inputs that are published already."""
+    left_out: str = ""
+    """Files among them that are no inputs for their endings, as a person is told of them."""
 
     @classmethod
     def find(
@@ -84,7 +87,8 @@ class NewInputs:
         if source.holds == "file" and is_all_asked_for and not replaces:
             tell_of_moved(inputs, left, seen.inputs)
             tell_of_unknown_times(inputs, left)
-        return cls(spec, storage, left, skipped)
+        left_out = told(listing.passed_over) if source.tells_of_others else ""
+        return cls(spec, storage, left, skipped, left_out)
 
     @staticmethod
     def key(spec: BatchInferenceSpec) -> Any:

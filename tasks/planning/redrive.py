@@ -6,7 +6,7 @@ A redrive's are those that were set aside.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
@@ -58,6 +58,9 @@ class SetAside:
     """Inputs that have changed or are gone since: a run does them, and no redrive can."""
     days: dict[str, str] = field(default_factory=dict)
     """Day on which each of the runs was planned that did the rows."""
+
+    left_out: ClassVar[str] = ""
+    """Only inputs of earlier runs are looked at, whatever else lies beside them."""
 
     @property
     def skipped(self) -> int:

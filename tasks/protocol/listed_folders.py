@@ -14,7 +14,7 @@ from fsspec.spec import AbstractFileSystem
 from fsspec.utils import glob_translate
 
 from tasks.protocol.client_errors import refusal_of
-from tasks.protocol.object_stat import Info, unless_of_the_system
+from tasks.protocol.object_stat import Info, IsNeedless, is_none, unless_needless
 from tasks.protocol.s3_pages import before_magic
 
 NOT_THERE = (FileNotFoundError, NotADirectoryError)
@@ -31,13 +31,13 @@ def goes_by_folders(filesystem: Any) -> bool:
     return bool(kind.find is AbstractFileSystem.find)
 
 
-def listed(filesystem: Any, folder: str) -> list[Info]:
+def listed(filesystem: Any, is_needless: IsNeedless, folder: str) -> list[Info]:
     """What fsspec says that lies in a folder; nothing where it is not there, or no more.
 
     Raises:
         OSError: it cannot be listed.
     """
-    with unless_of_the_system(folder), refusal_of(folder), suppress(*NOT_THERE):
+    with unless_needless(folder, is_needless), refusal_of(folder), suppress(*NOT_THERE):
         found: list[Info] = filesystem.ls(folder, detail=True)
         return found
     return []
@@ -49,7 +49,7 @@ def inside(found: Iterable[Info], folder: str) -> Iterator[Info]:
     return (info for info in found if info["name"].rstrip("/") != own)
 
 
-def found_below(filesystem: Any, path: str) -> Iterator[Info]:
+def found_below(filesystem: Any, path: str, is_needless: IsNeedless = is_none) -> Iterator[Info]:
     """Infos of all files below a folder, or of the file that a path is.
 
     Raises:
@@ -64,22 +64,19 @@ def found_below(filesystem: Any, path: str) -> Iterator[Info]:
             yield info
     while folders:
         folder = folders.pop()
-        for info in inside(listed(filesystem, folder), folder):
+        for info in inside(listed(filesystem, is_needless, folder), folder):
             if info["type"] == "directory":
                 folders.append(info["name"])
             else:
                 yield info
 
 
-def matches_of(
-    glob: str, list_folder: ListFolder, is_wanted: Callable[[str], bool]
-) -> Iterator[Info]:
+def matches_of(glob: str, list_folder: ListFolder) -> Iterator[Info]:
     """Infos of the files and folders that a glob matches, as fsspec would have them.
 
     Args:
         glob: with a folder before its first pattern.
         list_folder: asked for each folder that may lead to a match, and for no other.
-        is_wanted: whether anything in a folder is.
 
     Raises:
         OSError: such a folder cannot be listed.
@@ -102,7 +99,7 @@ def matches_of(
             name, is_folder = info["name"].rstrip("/"), info["type"] == "directory"
             if whole.match(name) or (is_folder and parts[-1] == "**" and whole.match(f"{name}/")):
                 yield info
-            if is_folder and leads_on(name, depth) and is_wanted(name):
+            if is_folder and leads_on(name, depth):
                 yield from below(name, depth + 1)
 
     return below(above, 1)

@@ -1,7 +1,7 @@
 """What fsspec says of objects, and a disk itself: which there are, their identity, size and age."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,6 +9,15 @@ from stat import S_ISREG
 from typing import Any, NamedTuple
 
 Info = dict[str, Any]
+IsNeedless = Callable[[str], bool]
+"""Says of a folder whether nothing in it is wanted."""
+
+
+def is_none(folder: str) -> bool:
+    """Of each folder, that something in it may be wanted."""
+    return False
+
+
 """What fsspec says of an object."""
 
 
@@ -77,7 +86,7 @@ def used_up(infos: dict[str, Info]) -> Iterator[Info]:
         yield infos.pop(name)
 
 
-def find_local(filesystem: Any, folder: str) -> Iterator[Info]:
+def find_local(filesystem: Any, folder: str, is_needless: IsNeedless = is_none) -> Iterator[Info]:
     """Infos of all files below a folder on a local disk.
 
     fsspec leaves a nested folder out that it may not list, as if nothing lay there. Whether a link
@@ -90,7 +99,7 @@ def find_local(filesystem: Any, folder: str) -> Iterator[Info]:
     while folders:
         folder = folders.pop()
         # What is deleted meanwhile is not there; any other trouble is an error.
-        closed = unless_of_the_system(folder)
+        closed = unless_needless(folder, is_needless)
         with suppress(FileNotFoundError), closed, os.scandir(folder) as entries:
             for entry in entries:
                 with suppress(FileNotFoundError):
@@ -102,8 +111,10 @@ def find_local(filesystem: Any, folder: str) -> Iterator[Info]:
 
 
 @contextmanager
-def unless_of_the_system(folder: str) -> Iterator[None]:
-    """Listing a folder, which is none of this user's where it is closed and the system's own.
+def unless_needless(folder: str, is_needless: IsNeedless) -> Iterator[None]:
+    """Listing a folder; one that is closed to this user is passed over if nobody wants it.
+
+    Nor is the system's own of each disk anybody's.
 
     Raises:
         PermissionError: another folder is closed.
@@ -111,7 +122,7 @@ def unless_of_the_system(folder: str) -> Iterator[None]:
     try:
         yield
     except PermissionError:
-        if os.path.basename(folder.rstrip("/")) != OF_THE_SYSTEM:
+        if os.path.basename(folder.rstrip("/")) != OF_THE_SYSTEM and not is_needless(folder):
             raise
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from fsspec.utils import glob_translate
 
 from tasks.protocol.client_errors import refusal_of
+from tasks.protocol.object_stat import IsNeedless, unless_needless
 
 MAGIC, SLASH = re.compile(r"[*?\[]"), re.compile("/")
 ARCHIVED = ("GLACIER", "DEEP_ARCHIVE")
@@ -95,14 +96,16 @@ def infos_of_glob(filesystem: Any, glob: str) -> Iterator[dict[str, Any]]:
                 yield info
 
 
-def infos_in_folder(filesystem: Any, folder: str) -> Iterator[dict[str, Any]]:
+def infos_in_folder(
+    filesystem: Any, is_needless: IsNeedless, folder: str
+) -> Iterator[dict[str, Any]]:
     """Infos, as fsspec gives them, of the objects and folders in a folder.
 
     Raises:
         OSError: as s3fs says what S3 says; names the folder where it is closed to this user.
     """
     bucket, key, _ = filesystem.split_path(folder.rstrip("/"))
-    with refusal_of(folder):
+    with unless_needless(folder, is_needless), refusal_of(folder):
         yield from pages(filesystem, bucket, f"{key}/" if key else "", delimiter="/")
 
 

@@ -6,7 +6,7 @@ absent. Deleting or moving what is not there is not an error, so that every call
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from copy import deepcopy
 from functools import partial
@@ -24,10 +24,12 @@ from tasks.protocol.listed_folders import found_below, goes_by_folders, listed, 
 from tasks.protocol.local_files import is_half_written, new_file, rename
 from tasks.protocol.object_stat import (
     Info,
+    IsNeedless,
     Lying,
     Stat,
     find_local,
     is_no_file,
+    is_none,
     modified_seconds,
     stat_if_there,
     stat_local,
@@ -147,27 +149,28 @@ class FsspecStorage:
             return []
         return sorted(found, key=attrgetter("path"))
 
-    def find(self, folder: str) -> Iterator[Info]:
-        """Infos, as fsspec gives them, of all objects below `folder`, or of the object it is."""
+    def find(self, folder: str, is_needless: IsNeedless = is_none) -> Iterator[Info]:
+        """Infos, as fsspec gives them, of all objects below `folder`, or of the object it is.
+
+        But in closed needless folders.
+        """
         if self.is_local and os.path.isdir(folder):
-            return find_local(self.filesystem, folder)
+            return find_local(self.filesystem, folder, is_needless)
         if self.has_pages:
             return infos_in_pages(self.filesystem, folder)
         if goes_by_folders(self.filesystem):
-            return found_below(self.filesystem, folder)
+            return found_below(self.filesystem, folder, is_needless)
         if self.is_azure:
             return used_up(found_by_adlfs(self.filesystem, folder))
         return used_up(self.filesystem.find(folder, detail=True))
 
-    def glob(
-        self, pattern: str, is_wanted: Callable[[str], bool] = lambda folder: True
-    ) -> Iterator[Info]:
-        """Infos, as fsspec gives them, of what a glob matches; not of all in unwanted folders."""
+    def glob(self, pattern: str, is_needless: IsNeedless = is_none) -> Iterator[Info]:
+        """Infos, as fsspec gives them, of what a glob matches, but in closed needless folders."""
         if self.has_pages and is_glob_of_pages(pattern):
             return infos_of_glob(self.filesystem, pattern)
         if before_magic(pattern)[0] and (self.is_s3 or goes_by_folders(self.filesystem)):
             of_each = infos_in_folder if self.has_pages else listed
-            return matches_of(pattern, partial(of_each, self.filesystem), is_wanted)
+            return matches_of(pattern, partial(of_each, self.filesystem, is_needless))
         return used_up(self.filesystem.glob(pattern, detail=True))
 
     @as_oserror()

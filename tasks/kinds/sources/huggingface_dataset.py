@@ -43,6 +43,7 @@ class HuggingFaceDatasetSource(Source):
         default=None, description="Read only these columns. Empty: all."
     )
     suffixes: ClassVar[tuple[str, ...]] = (".arrow",)
+    tells_of_others: ClassVar[bool] = False
     reads_on: ClassVar[bool] = True
     has_media: ClassVar[bool] = True
 

@@ -2,17 +2,37 @@
 
 import fnmatch
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from tasks.protocol.urls import is_web
 
 GLOB = re.compile(r"[*?\[]")
+ALL_OF_IT = ("/", "/*", "/**")
+"""How patterns end that match all that is in a folder."""
+NO_NAME = "\0"
+"""No file has it."""
 BEGINNING = re.compile(r"^(\w+://|\./)")
 
 
 def glob_in(path: str) -> re.Match[str] | None:
     """Where a path begins to be a glob; the web has none, and other uses for their characters."""
     return None if is_web(path) else GLOB.search(path)
+
+
+def refuse_depth_in_name(path: str) -> None:
+    """Refuse a glob whose ** is but a part of a name, as a shell lets one write it.
+
+    Raises:
+        ValueError: it is; says what may be meant.
+    """
+    special = glob_in(path)
+    for part in path[path.rfind("/", 0, special.start()) + 1 :].split("/") if special else ():
+        if "**" in part and part != "**":
+            meant = path.replace(part, f"**/{re.sub(r'[*]+', '*', part)}")
+            raise ValueError(
+                "** stands for folders of any depth, and must be a part of the path of its own: "
+                f"did you mean {meant}?"
+            )
 
 
 def is_shown_by(glob: str, name: str, shows: Callable[..., bool]) -> bool:
@@ -56,6 +76,12 @@ def is_shown(name: str, glob: str = "", *, hides_underscores: bool = True) -> bo
 def is_excluded(path: str, patterns: list[str]) -> bool:
     """Whether a glob matches the file's name, its path, or the end of that from some folder on."""
     return any(matches(path, each) for each in patterns)
+
+
+def excludes_folder(folder: str, patterns: Collection[str]) -> bool:
+    """Whether a pattern leaves out all that is in a folder, by its name or a path to it."""
+    of_all = [each for each in patterns if each.endswith(ALL_OF_IT) or not GLOB.search(each)]
+    return is_excluded(f"{folder}/{NO_NAME}", [each for each in of_all if "/" in each])
 
 
 def matches(path: str, glob: str) -> bool:

@@ -3,7 +3,8 @@
 import fnmatch
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -22,10 +23,11 @@ from tasks.kinds.sources.input_names import (
     has_suffix,
     is_below,
     is_excluded,
-    is_shown,
     is_shown_by,
+    refuse_depth_in_name,
 )
 from tasks.kinds.sources.linked_files import linked
+from tasks.kinds.sources.wanted_files import WantedFiles, told
 from tasks.protocol.asked_at_once import asked_at_once
 from tasks.protocol.object_stat import Info, Stat, is_no_file, stat_of
 from tasks.protocol.s3_pages import is_archived
@@ -50,6 +52,8 @@ class Listing:
     """By path."""
     archived: pa.ChunkedArray
     """Paths of those that lie in an archive of S3, and may have to be restored."""
+    passed_over: Counter[str]
+    """Files beside them that are no inputs for their endings, by these."""
 
 
 def list_inputs(source: "Source") -> tuple[FsspecStorage, Stats]:
@@ -76,23 +80,26 @@ def listing_of(source: "Source") -> Listing:
             raise InvalidSpec.at("source.path", url, problem)
         places.append((url, path))
     lists = [*asked_at_once(partial(list_place, source, storage), places)]
-    archived = [chunk for _, chunks in lists for chunk in chunks.chunks]
-    inputs = source.chosen(storage, Stats.by_path([found for found, _ in lists]))
-    return Listing(storage, inputs, pa.chunked_array(archived, pa.string()))
+    archived = [chunk for _, chunks, _ in lists for chunk in chunks.chunks]
+    inputs = source.chosen(storage, Stats.by_path([found for found, _, _ in lists]))
+    others = sum((each for _, _, each in lists), Counter[str]())
+    return Listing(storage, inputs, pa.chunked_array(archived, pa.string()), others)
 
 
 def list_place(
     source: "Source", storage: FsspecStorage, place: tuple[str, str]
-) -> tuple[Stats, pa.ChunkedArray]:
-    """Inputs at one of the paths, and paths of those in an archive; raises what `listing_of` does.
+) -> tuple[Stats, pa.ChunkedArray, Counter[str]]:
+    """Inputs at one of the paths, paths of those in an archive, and files of other endings.
+
+    Raises what `listing_of` does.
 
     Args:
         source: whose path.
         storage: where it leads.
         place: the path as the spec has it, and on the storage.
     """
-    url, path = place
-    kept = not_excluded(source.found(storage, path), source.exclude)
+    (url, path), wanted = place, source.wanted
+    kept = not_excluded(source.found(storage, path, wanted), source.exclude)
     are_archived = bytearray()  # one byte for each of millions, and no name
     try:
         found = Stats.of(canonical(storage, info) for info in noted(kept, are_archived))
@@ -102,9 +109,11 @@ def list_place(
     if not len(found) and source.on_empty == "fail":
         num_files = sum(1 for _ in source.found(storage, path))
         why = None if num_files else source.why_empty(storage, path)
-        problem = why or f"{no_input(source, num_files, path)}{glob_meant(source, path)}"
+        others = f"; it has {told(wanted.passed_over)}" if wanted.passed_over else ""
+        problem = why or f"{no_input(source, num_files, path)}{glob_meant(source, path)}{others}"
         raise InputNotFound.at("source.path", url, problem)
-    return found, found.table["path"].filter(np.array(are_archived, np.bool_))
+    archived = found.table["path"].filter(np.array(are_archived, np.bool_))
+    return found, archived, wanted.passed_over
 
 
 def noted(infos: Iterable[Info], are_archived: bytearray) -> Iterator[Info]:
@@ -158,12 +167,13 @@ def nothing_there(source: "Source") -> str:
     return f"does not exist; {MEND}" if source.holds == "file" else no_input(source, 0)
 
 
-def refuse_web_folder(url: str) -> None:
-    """Refuse a URL that would be a folder's of a web server, or a glob.
+def refuse_unlistable(url: str) -> None:
+    """Refuse a URL that would be a folder's of a web server, or a glob there, or no glob anywhere.
 
     Raises:
         ValueError: it would.
     """
+    refuse_depth_in_name(url)
     if WEB_FOLDER.match(url):
         raise ValueError(
             "files on a web server cannot be listed: give the URL of each file, as a list if "
@@ -171,55 +181,42 @@ def refuse_web_folder(url: str) -> None:
         )
 
 
-def list_path(
-    storage: FsspecStorage, path: str, suffixes: tuple[str, ...], *, hides_underscores: bool = True
-) -> Iterator[Info]:
-    """Files at one file, folder or glob; hidden and half-written ones are no inputs."""
-    shows = partial(is_shown, hides_underscores=hides_underscores)
+def list_path(storage: FsspecStorage, path: str, wanted: WantedFiles) -> Iterator[Info]:
+    """Files at one file, folder or glob; hidden and half-written ones are no inputs.
+
+    Raises:
+        OSError: a folder cannot be listed, of which something might be wanted.
+    """
     storage = linked(storage)
     storage.filesystem.invalidate_cache()
     if not glob_in(path) or storage.filesystem.exists(path):
-        return list_folder(storage, path, suffixes, shows)
+        return list_folder(storage, path, wanted)
     folders: list[str] = []
-    inputs = matched(storage, path, suffixes, shows, folders)
+    inputs = matched(storage, path, wanted, folders)
     if (first := next(inputs, None)) is not None:
         return chain([first], inputs)
     # A file of another kind beside folders, as a README, is not what was meant.
-    return chain.from_iterable(list_folder(storage, name, suffixes, shows) for name in folders)
+    wanted.passed_over.clear()
+    return chain.from_iterable(list_folder(storage, name, wanted) for name in folders)
 
 
 def matched(
-    storage: FsspecStorage,
-    glob: str,
-    suffixes: tuple[str, ...],
-    shows: Callable[..., bool],
-    folders: list[str],
+    storage: FsspecStorage, glob: str, wanted: WantedFiles, folders: list[str]
 ) -> Iterator[Info]:
     """Inputs that a glob matches; once all are given, `folders` has the folders that it does."""
-    wanted = endings(glob, suffixes)
-
-    def shows_any(folder: str) -> bool:
-        return is_shown_by(glob, f"{folder}/any", shows)
-
-    for info in storage.glob(glob, shows_any):
-        if not is_shown_by(glob, info["name"], shows):
+    suffixes = endings(glob, wanted.suffixes)
+    for info in storage.glob(glob, partial(wanted.leaves_out, glob)):
+        if not is_shown_by(glob, info["name"], wanted.shows):
             continue
         if info["type"] != "file":
             folders.append(info["name"])
-        elif has_suffix(info["name"], wanted):
+        elif wanted.ends_well(info["name"], suffixes):
             yield info
 
 
-def would_list(
-    storage: FsspecStorage,
-    path: str,
-    name: str,
-    suffixes: tuple[str, ...],
-    *,
-    hides_underscores: bool = True,
-) -> bool:
+def would_list(storage: FsspecStorage, path: str, name: str, wanted: WantedFiles) -> bool:
     """Whether `list_path` would find a file that is not there yet."""
-    shows = partial(is_shown, hides_underscores=hides_underscores)
+    suffixes, shows = wanted.suffixes, wanted.shows
     if not glob_in(path) or storage.filesystem.exists(path):
         return is_below(path, name, suffixes, shows)
     pattern = re.compile(glob_translate(path))
@@ -230,18 +227,18 @@ def would_list(
     folders = [each for each in parents if pattern.match(each) and is_shown_by(path, each, shows)]
     if not any(is_below(each, name, suffixes, shows) for each in folders):
         return False
-    inputs = matched(linked(storage), path, suffixes, shows, [])
+    inputs = matched(linked(storage), path, wanted, [])
     return next(inputs, None) is None  # else no folder is looked into
 
 
-def list_folder(
-    storage: FsspecStorage, path: str, suffixes: tuple[str, ...], is_shown: Callable[[str], bool]
-) -> Iterator[Info]:
+def list_folder(storage: FsspecStorage, path: str, wanted: WantedFiles) -> Iterator[Info]:
     """Inputs below a folder; a file that is named itself, whatever it is called."""
     with suppress(FileNotFoundError):
-        for info in storage.find(path):
+        for info in storage.find(path, partial(wanted.leaves_out, path)):
             name = info["name"]
-            if name == path or (is_shown(name[len(path) :]) and has_suffix(name, suffixes)):
+            if name != path and not wanted.shows(name[len(path) :]):
+                continue
+            if name == path or wanted.ends_well(name, wanted.suffixes):
                 yield info
 
 

@@ -11,7 +11,8 @@ from tasks.kinds.column_types import as_text, plain, text_for_none
 from tasks.kinds.filesystem_options import StorageOptions
 from tasks.kinds.kind import Kind
 from tasks.kinds.placeholders import check_placeholders
-from tasks.kinds.sources.listing import list_path, refuse_web_folder
+from tasks.kinds.sources.listing import list_path, refuse_unlistable
+from tasks.kinds.sources.wanted_files import WantedFiles
 from tasks.protocol.object_stat import Info, Stat
 from tasks.protocol.plan_file import Shard, shard_table, whole_files
 from tasks.protocol.stat_columns import Stats
@@ -91,6 +92,8 @@ class Source(Kind):
     """Whether files are left out whose names begin with _, as what lies beside tables does."""
     names_tell_all: ClassVar[bool] = True
     """Whether the names of inputs tell where they lie; else those of two places may be alike."""
+    tells_of_others: ClassVar[bool] = True
+    """Whether files of other endings in its folders may be meant too."""
     one_row_per_file: ClassVar[bool] = False
     reads_on: ClassVar[bool] = False
     """Whether a file is read from its beginning to its end, and the beginning at hardly a cost."""
@@ -112,10 +115,10 @@ class Source(Kind):
 
     @field_validator("path")
     @classmethod
-    def _the_web_has_no_folders(cls, path: str | list[str]) -> str | list[str]:
+    def _can_be_listed(cls, path: str | list[str]) -> str | list[str]:
         if cls.holds == "file":
             for url in [path] if isinstance(path, str) else path:
-                refuse_web_folder(url)
+                refuse_unlistable(url)
         return path
 
     @field_validator("path", "exclude")
@@ -167,10 +170,16 @@ class Source(Kind):
         """
         return pins
 
-    def found(self, storage: FsspecStorage, path: str) -> Iterator[Info]:
-        """What lies at one of the paths, as fsspec shows it."""
-        hides = self.hides_underscores
-        return list_path(storage, path, self.endings_wanted, hides_underscores=hides)
+    @property
+    def wanted(self) -> WantedFiles:
+        """Which files below a path are inputs."""
+        return WantedFiles(self.endings_wanted, self.hides_underscores, self.exclude)
+
+    def found(
+        self, storage: FsspecStorage, path: str, wanted: WantedFiles | None = None
+    ) -> Iterator[Info]:
+        """What lies at one of the paths, as fsspec shows it; `wanted` notes what is no input."""
+        return list_path(storage, path, wanted or self.wanted)
 
     def why_empty(self, storage: FsspecStorage, path: str) -> str | None:
         """Why no input lies at one of the paths, and the way out; None where nobody knows more.

@@ -19,6 +19,7 @@ from tasks.kinds.sources.source import BadRow, Content, Read, Source, pins_of, s
 from tasks.kinds.sources.table_reading.batches import together
 from tasks.kinds.sources.table_reading.carried import GONE, left_to_do
 from tasks.kinds.sources.table_reading.version import TableFiles, TableVersion
+from tasks.kinds.sources.wanted_files import WantedFiles
 from tasks.kinds.sql_habits import with_python_instead
 from tasks.protocol.object_stat import Info, Stat
 from tasks.protocol.plan_file import Shard
@@ -110,7 +111,9 @@ class TableSource(Source):
         """The version as a storage, and the table in it."""
         return FsspecStorage(TableFiles(self)), self.path
 
-    def found(self, storage: FsspecStorage, path: str) -> Iterator[Info]:
+    def found(
+        self, storage: FsspecStorage, path: str, wanted: WantedFiles | None = None
+    ) -> Iterator[Info]:
         """Infos of all data files, whatever their names; none where there is no table."""
         if is_there(storage):
             yield from storage.find(path)
