@@ -12,7 +12,7 @@ from tasks.kinds import gates, models, sinks, sources, steps
 
 NO_GATES = {"chance", "gate", "labels_gate", "comparison", "distances", "distribution", "values"}
 NO_SOURCES = {"source", "listing", "input_names", "table", "doubles", "fitting", "likely_rows"}
-NO_SOURCES |= {"compressed", "linked_files", "stored_arrays", "json_misfits"}
+NO_SOURCES |= {"compressed", "linked_files", "stored_arrays", "json_misfits", "wanted_files"}
 NO_SOURCES |= {"json_arrays", "json_types", "folder_columns", "given_types", "other_columns"}
 NO_SOURCES |= {"parquet_types", "row_groups", "files_to_ask", "encoded", "json_fits", "sifting"}
 NO_MODELS = {"model", "file_model", "arrays", "output_names", "safetensors_file"}
