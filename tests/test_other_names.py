@@ -64,6 +64,7 @@ def test_a_field_by_another_name_or_in_another_place(changes: dict[str, Any], hi
         ({"model": {"kind": "hf"}}, "huggingface"),
         ({"model": {"kind": "PyTorch"}}, "torch"),
         ({"steps": [{"kind": "map_batches"}]}, "python"),
+        ({"steps": [{"kind": "flat_map"}]}, "map"),
         ({"cluster": {"kind": "ray"}}, "ray_jobs"),
         ({"source": {"kind": "postgres"}}, "sql"),
     ],

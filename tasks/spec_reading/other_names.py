@@ -39,6 +39,7 @@ KINDS = {
     "custom": "python",
     "function": "python",
     "map": "python",
+    "flat_map": "map",
     "map_batches": "python",
     "hf": "huggingface",
     "transformers": "huggingface",
