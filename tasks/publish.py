@@ -52,6 +52,7 @@ def publish_planned(planned: PlannedRun) -> int:
     keys = keys_of(planned, accepted)
     judged = pass_gates(planned, accepted, keys) if brings_rows_to_judge(planned) else {}
     check_table(planned)
+    planned.refuse_given_up()
     refuse_stopped(planned)
     if schema_hex(planned) != schema:
         raise RowsMissing("a late writer had rows that do not fit the output's types: run again")
@@ -98,7 +99,8 @@ def refuse_outdone(planned: PlannedRun, seen: Snapshot) -> None:
     Raises:
         OutputHeld: they have given the run up, or theirs are the rows of a later time.
     """
-    planned.refuse_given_up()
+    if planned.replaces:  # else whoever has published inputs of its own is in its way, and no other
+        planned.refuse_given_up()
     refuse_later(planned.spec, planned.options, seen)
 
 
