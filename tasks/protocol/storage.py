@@ -150,7 +150,7 @@ class FsspecStorage:
         return sorted(found, key=attrgetter("path"))
 
     def find(self, folder: str, is_needless: IsNeedless = is_none) -> Iterator[Info]:
-        """Infos of all objects below `folder`, or of the object it is; of no needless closed one."""
+        """Infos of objects below `folder`, or of the one it is; needless folders may be closed."""
         if self.is_local and os.path.isdir(folder):
             return find_local(self.filesystem, folder, is_needless)
         if self.has_pages:
