@@ -14,8 +14,9 @@ from tasks.planning.new_versions import refuse_later
 from tasks.planning.reader_settings import reading_of
 from tasks.planning.sharding import has_rows
 from tasks.planning.unfinished import leave_word
+from tasks.protocol.acceptance import Accepted
 from tasks.protocol.ledger import Snapshot
-from tasks.protocol.publication import Publication
+from tasks.protocol.publication import Keys, Publication
 from tasks.protocol.publishing import publish
 from tasks.protocol.rewriting import as_they_are
 from tasks.publishing.history import with_history
@@ -56,9 +57,35 @@ def publish_planned(planned: PlannedRun) -> int:
     refuse_stopped(planned)
     if schema_hex(planned) != schema:
         raise RowsMissing("a late writer had rows that do not fit the output's types: run again")
+    what = publication(planned, accepted, keys, details(planned, schema) | judged)
+    try:
+        version = publish(planned.storage, planned.ledger, planned.output, what)
+    except RowsMissing:
+        pin_published_types(planned)  # if others have published since, the next attempt must know
+        raise
+    try:
+        leave_word(planned.spec, planned.run)  # to one taken for lost: nobody looks for it now
+    except (BatchInferenceError, OSError) as error:
+        logger.warning(
+            "published, but jobs that no run follows could not be told to stop: %s", error
+        )
+    return version
+
+
+def publication(
+    planned: PlannedRun, accepted: Accepted, keys: Keys | None, details: dict[str, Any]
+) -> Publication:
+    """What a run is about to publish.
+
+    Args:
+        planned: the run.
+        accepted: of its records.
+        keys: of its rows, where these take the place of others.
+        details: for the ledger.
+    """
     sink, fingerprints = planned.spec.sink, planned.plan.pins["fingerprints"]
     configs = config_digests(planned.spec, fingerprints, planned.options.limit)
-    what = Publication(
+    return Publication(
         run_key=planned.run_key,
         run=planned.run,
         plan=planned.plan,
@@ -73,20 +100,8 @@ def publish_planned(planned: PlannedRun) -> int:
         keys=keys,
         rows=count_rows(accepted),
         configs=equals_of(planned.storage, planned.output, configs),
-        details=details(planned, schema) | judged,
+        details=details,
     )
-    try:
-        version = publish(planned.storage, planned.ledger, planned.output, what)
-    except RowsMissing:
-        pin_published_types(planned)  # if others have published since, the next attempt must know
-        raise
-    try:
-        leave_word(planned.spec, planned.run)  # to one taken for lost: nobody looks for it now
-    except (BatchInferenceError, OSError) as error:
-        logger.warning(
-            "published, but jobs that no run follows could not be told to stop: %s", error
-        )
-    return version
 
 
 def refuse_outdone(planned: PlannedRun, seen: Snapshot) -> None:

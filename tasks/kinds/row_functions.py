@@ -10,7 +10,7 @@ from tasks.errors import UserCodeBroke
 from tasks.kinds import columns, user_rows
 from tasks.kinds.tensors import is_tensor
 from tasks.kinds.unchanged_values import alike_lists
-from tasks.protocol.batch import RESERVED, ROW
+from tasks.protocol.batch import ROW
 
 Row = dict[str, Any]
 """Values by column: arrays of shape (height, width, 3) for images, (samples,) for sounds, else
@@ -44,7 +44,7 @@ def call_on_rows(
     returned, at = list[Returned](), list[int]()
     for number in range(len(rows)):
         row = {name: values[number] for name, values in sent.items()}
-        for each in made(call(function, row)):
+        for each in made(call(function, row, given.column_names)):
             returned.append(each)
             at.append(number)
     if not returned:
@@ -54,15 +54,14 @@ def call_on_rows(
     return table.add_column(0, ROW, rows[ROW].take(pa.array(at)))
 
 
-def call(function: Callable[[Row], Any], row: Row) -> Any:
-    """What the code returns for a row."""
-    names = ", ".join(row)
+def call(function: Callable[[Row], Any], row: Row, names: list[str]) -> Any:
+    """What the code returns for a row, which has columns of these names."""
     try:
         return function(row)
     except KeyError as error:
-        if error.args[:1] and error.args[0] in row:
+        if error.args[:1] and error.args[0] in names:
             raise
-        raise KeyError(f"{error}; the row has the columns {names}") from error
+        raise KeyError(f"{error}; the row has the columns {', '.join(names)}") from error
 
 
 def one_row(returned: Any) -> list[Returned]:
@@ -107,8 +106,7 @@ def columns_of(rows: list[Returned]) -> dict[str, list[Any]]:
                 f"it returned rows with the column {name!r} and rows without it: return each "
                 "column in every row, as None where there is nothing"
             )
-    if taken := [name for name in names if str(name).startswith(RESERVED)]:
-        raise UserCodeBroke(f"it returned the columns {taken}: names with __ are reserved")
+    user_rows.refuse_reserved(map(str, names))
     return {str(name): [each[name] for each in rows] for name in names}
 
 

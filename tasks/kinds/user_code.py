@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 from pydantic import AfterValidator
 
-from tasks.errors import InvalidSpec, UserCodeBroke
+from tasks.errors import InvalidSpec
 from tasks.kinds import columns, user_modules, user_rows
 from tasks.kinds.python_source import parsed
 from tasks.kinds.secret_names import shown_at
@@ -29,7 +29,7 @@ from tasks.kinds.user_signatures import (
     signature_of,
     source_signature,
 )
-from tasks.protocol.batch import RESERVED, ROW
+from tasks.protocol.batch import ROW
 
 A_BATCH = (
     "the code gets a batch of rows, with each column holding the values of all of them; code for "
@@ -235,16 +235,5 @@ def call(
         raise AttributeError(f"{error}: {A_BATCH}") from error
     same = untouched(given, texts, returned, batch_format)
     table = user_rows.from_user(returned, same)
-    refuse_reserved(table)
+    user_rows.refuse_reserved(name for name in table.column_names if name != ROW)
     return table
-
-
-def refuse_reserved(returned: pa.Table) -> None:
-    """Names that start with `__` are ours.
-
-    Raises:
-        UserCodeBroke: names them.
-    """
-    taken = [name for name in returned.column_names if name.startswith(RESERVED) and name != ROW]
-    if taken:
-        raise UserCodeBroke(f"it returned the columns {taken}: names with __ are reserved")

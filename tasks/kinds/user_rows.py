@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tasks.errors import UserCodeBroke
 from tasks.kinds.user_values import column_from_user, in_own_memory, needs_own_way, with_room
-from tasks.protocol.batch import ROW
+from tasks.protocol.batch import RESERVED, ROW
 from tasks.protocol.ids import Ids, are_in, distinct, have_no_gap, starts
 
 
@@ -69,6 +69,16 @@ def refuse_namesakes(names: Iterable[object]) -> None:
     twice = [name for name, count in counts.items() if count > 1]
     if twice:
         raise UserCodeBroke(f"more than one column is named {twice[0]!r}: return each name once")
+
+
+def refuse_reserved(names: Iterable[str]) -> None:
+    """Names that start with `__` are ours.
+
+    Raises:
+        UserCodeBroke: names them.
+    """
+    if taken := [name for name in names if name.startswith(RESERVED)]:
+        raise UserCodeBroke(f"it returned the columns {taken}: names with __ are reserved")
 
 
 def refuse_reordered(indexes: Iterable[pd.Index]) -> None:

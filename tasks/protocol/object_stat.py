@@ -9,23 +9,20 @@ from stat import S_ISREG
 from typing import Any, NamedTuple
 
 Info = dict[str, Any]
+"""What fsspec says of an object."""
 IsNeedless = Callable[[str], bool]
 """Says of a folder whether nothing in it is wanted."""
-
-
-def is_none(folder: str) -> bool:
-    """Of each folder, that something in it may be wanted."""
-    return False
-
-
-"""What fsspec says of an object."""
-
 
 GOOGLES = "storage#object"
 OF_THE_SYSTEM = "lost+found"
 """Folder in each disk of Linux's own, for root alone, where repairs put what they find."""
 OTHER_STAMPS = ("blob_id", "xet_hash", "modificationTime")
 """Of Hugging Face and WebHDFS; looked at last, so that what was published stays as it is known."""
+
+
+def is_none(folder: str) -> bool:
+    """Of each folder, that something in it may be wanted."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)

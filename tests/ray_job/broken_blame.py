@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from tasks.errors import BatchInferenceError, ErrorBudgetExceeded, StageFailed, UserCodeBroke
-from tasks.kinds import columns, user_batches, user_code, user_rows
+from tasks.kinds import columns, user_batches, user_rows
 from tasks.kinds.models import machine_errors
 from tasks.kinds.models import python as python_model
 from tasks.kinds.steps import python as python_step
@@ -124,7 +124,7 @@ def reordered_columns_of_a_step_are_accepted(patch: Patch) -> None:
 
 
 def reserved_columns_are_accepted(patch: Patch) -> None:
-    function(patch, user_code.refuse_reserved, lambda returned: None)
+    function(patch, user_rows.refuse_reserved, lambda names: None)
 
 
 def children_get_the_columns_of_the_last(patch: Patch) -> None:
