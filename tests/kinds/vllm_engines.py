@@ -1,5 +1,6 @@
 """vLLM's own engine in the tests' process, and what it makes of rows."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -69,3 +70,13 @@ def texts_of(found: Outcome) -> list[str]:
 def whole(text: str) -> str:
     """A text without the beginning of a character that was cut off, which vLLM keeps to itself."""
     return text.rstrip("\ufffd")
+
+
+def hold_back(batch: dict[str, Any], first: int, until: str, seconds: float = 120) -> dict:
+    """A step that hands on the first rows, and those after them once a file is there."""
+    end = time.monotonic() + seconds
+    while batch["id"].max() >= first and not Path(until).exists():
+        if time.monotonic() > end:
+            raise TimeoutError(f"nobody made {until} in {seconds} s")
+        time.sleep(0.05)
+    return batch
