@@ -4,8 +4,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -55,7 +56,7 @@ def measure(folder: Path) -> list[str]:
     make_source(folder / "in")
     spec = load_spec(write_spec(folder))
     begun = time.monotonic()
-    publish_a_year(spec)
+    publish(spec, a_year(spec))
     print(f"{RUNS:,} entries: {time.monotonic() - begun:.0f} s", flush=True)
     leave_run_folders(spec)
     return plan_twice(folder / "spec.yaml")
@@ -109,37 +110,48 @@ def write_spec(folder: Path) -> Path:
     return file
 
 
-def publish_a_year(spec: BatchInferenceSpec) -> None:
+def publish(spec: BatchInferenceSpec, entries: Iterable[Entry]) -> None:
     """One commit an hour through the ledger itself, each with its inputs and one part."""
     storage, output = output_of(spec)
     ledger = ledger_of(spec)
     kept: list[pa.Table] = []
-    for version, entry in enumerate(entries(spec), 1):
+    version = 0
+    for version, entry in enumerate(entries, 1):
         # What a process sees that looks first; a commit needs no more of it than this.
         seen = pa.concat_tables(kept) if merge_span(version) > 1 else LINE_SCHEMA.empty_table()
         assert ledger.commit(entry, Snapshot(version - 1, seen)) == version
         kept.append(entry.lines(version))
-    storage.write(output.applied, f"{RUNS} {ledger.look().id}".encode())
-    storage.write(f"{output.path}/part-{RUNS:05}-00000.parquet", b"the newest, which is looked for")
+    storage.write(output.applied, f"{version} {ledger.look().id}".encode())
+    storage.write(f"{output.path}/{part_of(version)}", b"the newest, which is looked for")
 
 
-def entries(spec: BatchInferenceSpec) -> Iterator[Entry]:
+def a_year(spec: BatchInferenceSpec) -> Iterator[Entry]:
     """What each hour published."""
-    source = Path(str(spec.source.path))
-    details = {"config": config_digests(spec, check_spec(spec), None)[0], "name": spec.name}
+    source, details = Path(str(spec.source.path)), details_of(spec)
     for run in range(RUNS):
         begin, end = ((OBJECTS - NEW) * each // RUNS for each in (run, run + 1))
         stats = [stat_of(path_of(source, number)) for number in range(begin, end)]
-        inputs = pa.table(
-            {
-                "path": [stat.path for stat in stats],
-                "identity": [stat.identity for stat in stats],
-                "shard": pa.array(range(len(stats)), pa.int64()),
-            }
-        )
-        run_id, ids = f"{run:016x}", IdRuns.of(as_ids(range(len(stats))))
-        part = LedgerFile(f"part-{run + 1:05}-00000.parquet", f"{run_id}/staging/x", run_id, 1, ids)
-        yield Entry(f"{run:032x}", run_id, inputs, files=(part,), details=details)
+        inputs = {"path": [e.path for e in stats], "identity": [e.identity for e in stats]}
+        yield hourly(run, inputs, details)
+
+
+def details_of(spec: BatchInferenceSpec) -> dict[str, Any]:
+    """What its runs publish for, without which all inputs would be new."""
+    return {"config": config_digests(spec, check_spec(spec), None)[0], "name": spec.name}
+
+
+def hourly(run: int, inputs: dict[str, list[str]], details: dict[str, Any]) -> Entry:
+    """The entry of one run over so many inputs, a row each, in one part."""
+    number = len(inputs["path"])
+    table = pa.table({**inputs, "shard": pa.array(range(number), pa.int64())})
+    run_id, ids = f"{run:016x}", IdRuns.of(as_ids(range(number)))
+    part = LedgerFile(part_of(run + 1), f"{run_id}/staging/x", run_id, 1, ids)
+    return Entry(f"{run:032x}", run_id, table, files=(part,), details=details)
+
+
+def part_of(version: int) -> str:
+    """The file of a version."""
+    return f"part-{version:05}-00000.parquet"
 
 
 def stat_of(path: Path) -> Stat:
