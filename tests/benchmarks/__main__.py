@@ -35,7 +35,7 @@ from tests.benchmarks import (
     side_by_side,
     startup,
     verdict,
-    years,
+    year,
 )
 from tests.benchmarks.contenders import OURS, workload_named
 from tests.benchmarks.side_by_side import Options
@@ -47,7 +47,7 @@ ROWS: dict[str, Callable[[Path], list[str]]] = {
     "scale": scale.measure,
     "incremental": incremental.measure,
     "months": months.measure,
-    "years": years.measure,
+    "year": year.measure,
     "publishing": publishing.measure,
     "objects": objects.measure,
     "following": following.measure,

@@ -1,6 +1,6 @@
 """An hourly run of one new file, behind a year of them over two hundred new files each.
 
-`RUNS=500 make bench ROW=years` tries it behind fewer runs. The source keeps new files only.
+`RUNS=500 make bench ROW=year` tries it behind fewer runs. The source keeps new files only.
 """
 
 import os
