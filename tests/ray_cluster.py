@@ -7,7 +7,6 @@ and stays until it is killed. Its nodes end with it.
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from deployments.stack.ports import any_free_port
 from flows.small_ray import NO_SPARE_WORKERS, TRIES, end
 from tasks.clusters.driver import QUIET_RAY
 from tasks.clusters.own_ray import ON_LOOPBACK
@@ -77,8 +77,8 @@ def ray_cluster(
     """
     auth = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token} if token else {}
     auth = auth or {"RAY_AUTH_MODE": "disabled"}
-    options = {"nodes": nodes, "dashboard_port": dashboard_port or free_port(), "node": node}
-    gcs = {"gcs_server_port": gcs_port or free_port()}
+    options = {"nodes": nodes, "dashboard_port": dashboard_port or any_free_port(), "node": node}
+    gcs = {"gcs_server_port": gcs_port or any_free_port()}
     scaling = autoscaling(folder, gcs["gcs_server_port"], scales_to) if scales_to else {}
     home = folder / "home"
     home.mkdir(parents=True, exist_ok=True)
@@ -130,20 +130,13 @@ def await_jobs_api(url: str, auth: dict[str, str]) -> None:
     raise TimeoutError(f"no Jobs API answers at {url}")
 
 
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 def main(options: dict[str, Any]) -> None:
     """Start the cluster and wait."""
     from ray.cluster_utils import Cluster
 
     def its_own() -> dict[str, int]:
         # Two clusters on one machine would else quarrel about the agents' default port.
-        return {"dashboard_agent_listen_port": free_port(), "object_store_memory": STORE_BYTES}
+        return {"dashboard_agent_listen_port": any_free_port(), "object_store_memory": STORE_BYTES}
 
     def folder_of(number: int) -> str:
         # Else each node would unpack the job's code anew where another one's workers are at home.

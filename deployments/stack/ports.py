@@ -1,6 +1,11 @@
 """Ports on loopback."""
 
 import socket
+from random import SystemRandom
+
+FOR_LATER = range(20_000, 32_768)
+"""Ports that a system hands out to nobody, as it does those above, and Ray's workers do not take,
+as they do those below."""
 
 
 def is_free(port: int) -> bool:
@@ -27,7 +32,14 @@ def free_port_from(first: int) -> int:
 
 
 def any_free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    """A port that nobody listens on, and that hardly anybody takes before who it is for.
+
+    One that the system hands out goes to the next connection of anybody on the machine.
+
+    Raises:
+        OSError: none of a hundred is free.
+    """
+    for port in SystemRandom().sample(FOR_LATER, 100):
+        if is_free(port):
+            return port
+    raise OSError(f"no port from {FOR_LATER.start} to {FOR_LATER.stop - 1} is free")

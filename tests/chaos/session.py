@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 from shutil import copyfile
 from typing import Any
 
+from deployments.stack.ports import any_free_port
 from flows.small_ray import end
 from tests.chaos.processes import MARK, end_all
 
@@ -123,7 +123,7 @@ def session(folder: Path, database: Path | None = None) -> Iterator[Session]:
         folder: what is used lies in it.
         database: a file that the server begins with; None: it sets one up.
     """
-    port = free_port()
+    port = any_free_port()
     if database:
         (folder / "prefect").mkdir()
         copyfile(database, folder / "prefect/prefect.db")
@@ -144,13 +144,6 @@ def session(folder: Path, database: Path | None = None) -> Iterator[Session]:
         yield Session(folder, environment)
     finally:
         end(server)
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def await_health(url: str, server: subprocess.Popen[bytes], seconds: float = 300.0) -> None:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from deployments.stack import stack as whole_stack
 from deployments.stack.__main__ import app
-from deployments.stack.ports import free_port_from
+from deployments.stack.ports import any_free_port, free_port_from, is_free
 from deployments.stack.processes import ServiceFailedError, await_ready, start
 from deployments.stack.registration import register
 from deployments.stack.services import Service, prefect_server
@@ -107,6 +107,14 @@ def test_a_port_that_is_taken_is_passed_over() -> None:
         listener.listen()
         taken = listener.getsockname()[1]
         assert free_port_from(taken) > taken
+
+
+def test_a_port_for_later_is_none_that_others_are_given_meanwhile() -> None:
+    """A server listens there seconds after it was chosen, in which thousands of others connect."""
+    chosen = [any_free_port() for _ in range(50)]
+    assert max(chosen) < 32_768, "from there on Linux hands them out"
+    assert min(chosen) >= 20_000, "below, a Ray's workers take theirs"
+    assert all(map(is_free, chosen))
 
 
 def test_a_service_whose_port_somebody_else_has_taken_is_not_started(tmp_path: Path) -> None:

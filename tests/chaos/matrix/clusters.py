@@ -8,8 +8,9 @@ from pathlib import Path
 
 import psutil
 
+from deployments.stack.ports import any_free_port
 from tests.chaos.processes import GONE, MARK
-from tests.ray_cluster import RayCluster, free_port, ray_cluster
+from tests.ray_cluster import RayCluster, ray_cluster
 
 
 @dataclass
@@ -18,8 +19,8 @@ class Clusters:
 
     folder: Path
     environment: dict[str, str]
-    port: int = field(default_factory=free_port)
-    gcs_port: int = field(default_factory=free_port)
+    port: int = field(default_factory=any_free_port)
+    gcs_port: int = field(default_factory=any_free_port)
     numbers: Iterator[int] = field(default_factory=count)
     stack: ExitStack = field(default_factory=ExitStack)
     running: RayCluster | None = None

@@ -6,8 +6,8 @@ import threading
 from dataclasses import dataclass, field
 from typing import Self
 
+from deployments.stack.ports import any_free_port
 from tests.chaos.matrix.link import Cut
-from tests.ray_cluster import free_port
 
 RESET = struct.pack("ii", 1, 0)
 """SO_LINGER: closing resets the connection."""
@@ -18,7 +18,7 @@ class Proxy:
     """Forwards, until it is cut: then it drops what comes, or refuses it."""
 
     target: int
-    port: int = field(default_factory=free_port)
+    port: int = field(default_factory=any_free_port)
     ends: list[socket.socket] = field(default_factory=list)
     forwards: threading.Event = field(default_factory=threading.Event)
 
