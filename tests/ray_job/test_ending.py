@@ -15,7 +15,7 @@ from tasks.errors import StageFailed
 from tasks.ray_job.result import failure
 from tests.flows.conftest import numbers as numbers  # a fixture
 from tests.ray_job.test_operators import NO_STEP
-from tests.test_waiting import PATIENCE, job_of
+from tests.test_waiting import PATIENCE, job_of, names_below
 
 HEAD = "import atexit, subprocess, sys; from tasks.ray_job.ending import end_with_children;"
 LAST_WORD = "atexit.register(print, 'Python ended');\n"
@@ -29,6 +29,7 @@ psutil.Process.kill = lambda each: (signal.raise_signal(signal.SIGTERM), os.kill
 """Ray has such a handler."""
 WHO_IS_THERE = """
 import os, time
+from contextlib import suppress
 from pathlib import Path
 import numpy as np, psutil, ray
 from tasks.ray_job.bare_head import NO_FIGURES
@@ -38,9 +39,10 @@ told = open(sys.argv[1], "w")
 alone = {"address": "local", "include_dashboard": False, "num_cpus": 1}
 connect({**alone, "object_store_memory": 80 << 20})
 for each in psutil.Process().children(recursive=True):
-    print(each.name(), *each.cmdline(), file=told)
-    if each.name() == "raylet":
-        print("figures", *(each.environ()[name] for name in NO_FIGURES), file=told)
+    with suppress(psutil.NoSuchProcess):  # it ends meanwhile
+        print(each.name(), *each.cmdline(), file=told)
+        if each.name() == "raylet":
+            print("figures", *(each.environ()[name] for name in NO_FIGURES), file=told)
 print("cores", ray.cluster_resources()["CPU"], file=told)
 """
 """In a file, as Ray has words of its own for a driver's standard output."""
@@ -145,9 +147,10 @@ def test_nothing_is_left_of_a_driver_but_its_result(numbers: Path, fault: str | 
     running, until = Local().start(job), time.monotonic() + PATIENCE
     pid = running.holder.pid
     if fault:
-        while not (tree := psutil.Process(pid).children(recursive=True)):
+        while not any("raylet" in each for each in names_below(psutil.Process(pid))):
             assert time.monotonic() < until
             time.sleep(0.1)
+        tree = psutil.Process(pid).children(recursive=True)
         psutil.Process(pid).terminate()
     while running.is_alive():
         assert time.monotonic() < until
