@@ -74,12 +74,14 @@ def test_whoever_cancels_needs_only_the_spec(
 def test_the_run_after_a_killed_one_finds_its_cluster_and_its_job(
     kube: Kubernetes, fields: dict[str, Any], tmp_path: Path
 ) -> None:
-    spec = small_spec(tmp_path, fields, seconds=0.5)
+    go = tmp_path / "go"
+    spec = small_spec(tmp_path, fields, file=str(go))  # which it waits for after two batches
     with orchestrator(spec, tmp_path) as process:
         job = working(spec)
         os.kill(process.pid, signal.SIGKILL)
         process.wait(STEP_SECONDS)
     assert len(left_over(kube)) == 1
+    go.touch()
     report = batch_inference(spec)
     assert (report["rows"]["written"], report["attempts"]) == (ROWS, 1)
     assert [row["doubled"] for row in published(spec)] == [2.0 * each for each in range(ROWS)]
