@@ -98,10 +98,14 @@ def strike(shared: Stand, place: Place, result: Result) -> Result:
         JobsWatch(address, place.environment.get("RAY_AUTH_TOKEN", "")) as watch,
     ):
         orchestrator = prepare(place, fault, result, link.address, shared.seconds)
+        unstruck = place.log / "unstruck"
+        if result.stage == "infer":
+            unstruck.touch()
         orchestrator.start()
         dice = random.Random(f"{result.seed} {result.fault} {result.stage}")
         scene = Scene(shared.clusters, place, result.stage, dice, orchestrator, watch, link)
         rows = scene.await_mid_run()
+        unstruck.unlink(missing_ok=True)
         struck = fault.strike(scene)
         problem = orchestrator.wait()
         ended = time.time()
