@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,22 +34,27 @@ from tests.flows.conftest import spec_of
 from tests.flows.jobs_cluster import await_that
 from tests.flows.test_attempts import dies_once
 
-SLOW = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 0.15}}
 
-
-def follow_a_job(numbers: Path, console: Console) -> None:
-    """Run a real job of three seconds, and show it."""
-    planned = make_plan(spec_of(numbers, model=SLOW))
+def follow_a_job(numbers: Path, console: Console, is_enough: Callable[[], bool]) -> None:
+    """Run a real job, which is slow until enough is to be seen of it, and show it."""
+    enough = numbers.parent / "enough"
+    init = {"seconds": 0.2, "file": str(enough)}
+    model = {"kind": "python", "class": "predictors:SlowUntil", "init": init}
+    stages = {"read": {"rows_per_batch": 10}}
+    planned = make_plan(spec_of(numbers, model=model, stages=stages))
     attempt = next_attempt(planned, left_to_do(planned, tried=False))
     attempt.ensure_started()
     with terminal.live_progress(console):
         while attempt.look().result is None:
+            if is_enough():
+                enough.touch()
             time.sleep(0.1)
 
 
 def test_bars_in_a_terminal(numbers: Path) -> None:
     screen = io.StringIO()
-    follow_a_job(numbers, Console(file=screen, force_terminal=True, width=120))
+    console = Console(file=screen, force_terminal=True, width=120)
+    follow_a_job(numbers, console, lambda: "s left" in screen.getvalue())
     text = screen.getvalue()
     for stage in ("read", "preprocess", "infer", "write"):
         assert stage in text
@@ -210,13 +215,20 @@ def buffered() -> dict[str, str]:
     return {name: each for name, each in os.environ.items() if name != "PYTHONUNBUFFERED"}
 
 
+def of_read(lines: list[str]) -> set[str]:
+    """Different lines that tell of a job from its first stage on."""
+    return {line for line in lines if line.startswith("read: ")}
+
+
 def test_lines_elsewhere(
     numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(terminal, "LINE_EVERY_SECONDS", 0.3)
-    follow_a_job(numbers, Console(file=io.StringIO(), force_terminal=False))
-    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("read: ")]
-    assert len(set(lines)) >= 3, "the counts move"
+    told = lines_said(monkeypatch)
+    console = Console(file=io.StringIO(), force_terminal=False)
+    follow_a_job(numbers, console, lambda: len(of_read(told)) >= 3)
+    lines = of_read(capsys.readouterr().err.splitlines())
+    assert len(lines) >= 3, "the counts move"
     assert all("| infer: " in line for line in lines)
 
 
