@@ -4,9 +4,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from threading import Event, Thread, Timer
+from threading import Event, Thread
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
@@ -97,6 +98,25 @@ def end_of(run: UUID, process: "subprocess.Popen[bytes]") -> tuple[str, str | No
     return state.name or "", state.message
 
 
+@contextmanager
+def going_on_once(told: str, numbers: Path, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """The run in the middle goes on once this process has said such words, in the block."""
+    over = Event()
+
+    def go_on() -> None:
+        await_that(lambda: told in caplog.text or over.is_set(), "it does not wait")
+        Path(f"{numbers}.go_on").touch()
+
+    meanwhile = Thread(target=go_on)
+    meanwhile.start()
+    try:
+        yield
+    finally:
+        over.set()
+        meanwhile.join()
+    assert told in caplog.text
+
+
 def test_a_run_goes_on_and_is_done(
     left_behind: tuple[UUID, "subprocess.Popen[bytes]"], spec: BatchInferenceSpec, numbers: Path
 ) -> None:
@@ -129,6 +149,7 @@ def test_a_run_that_is_begun_once_more_meanwhile_waits_for_its_other_process(
     spec: BatchInferenceSpec,
     numbers: Path,
     monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """As where a worker says twice that a process was killed: the second word is of the next."""
     run, process = left_behind
@@ -138,10 +159,10 @@ def test_a_run_that_is_begun_once_more_meanwhile_waits_for_its_other_process(
         for state in again:
             client.set_flow_run_state(run, state, force=True)
         begun = client.read_flow_run(run)
-    Timer(3.0, Path(f"{numbers}.go_on").touch).start()
-    ended: Any = run_flow(
-        batch_inference, flow_run=begun, parameters={"spec": spec}, return_type="state"
-    )
+    with going_on_once("was started twice and waits", numbers, caplog):
+        ended: Any = run_flow(
+            batch_inference, flow_run=begun, parameters={"spec": spec}, return_type="state"
+        )
     assert (ended.name, ended.message) == ("Completed", None)
     assert end_of(run, process)[0] == "Completed"
     assert len(published(spec)) == 1000
@@ -164,18 +185,8 @@ def test_the_next_run_waits_for_one_that_is_to_end(
     with get_client(sync_client=True) as client:
         client.set_flow_run_state(run, ended(), force=True)
 
-    over = Event()
-
-    def go_on() -> None:
-        told = "that is ending, or that has followed"
-        await_that(lambda: told in caplog.text or over.is_set(), "it does not wait")
-        Path(f"{numbers}.go_on").touch()
-
-    meanwhile = Thread(target=go_on)
-    meanwhile.start()
-    after = next_run(spec)
-    over.set()
-    meanwhile.join()
+    with going_on_once("that is ending, or that has followed", numbers, caplog):
+        after = next_run(spec)
     assert (after.name, after.message) == ("Completed", None)
     process.wait(PATIENCE_SECONDS)
     assert len(published(spec)) == 1000
