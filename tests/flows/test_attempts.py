@@ -430,7 +430,7 @@ def test_a_run_that_no_worker_started_is_cancelled_in_prefect_like_others(
     for each in ("flows.cancellation.LOOK_EVERY_SECONDS", "tasks.attempt.MARK_EVERY_SECONDS"):
         monkeypatch.setattr(each, 0.2)
     slow = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 0.5}}
-    spec = spec_of(numbers, model=slow)
+    spec = spec_of(numbers, model=slow, stages={"read": {"rows_per_batch": 10}})
     cancelled = []
 
     def cancel() -> None:

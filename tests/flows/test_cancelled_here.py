@@ -33,13 +33,17 @@ pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
 QUICK = {"kind": "python", "class": "predictors:Double"}
 SLOW = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 1.0}}
-"""Its rows take much longer than it takes to see that somebody has cancelled the run."""
 
 
 @pytest.fixture(autouse=True)
 def looked_for_often(monkeypatch: pytest.MonkeyPatch) -> None:
     for each in ("flows.cancellation.LOOK_EVERY_SECONDS", "tasks.attempt.MARK_EVERY_SECONDS"):
         monkeypatch.setattr(each, 0.2)
+
+
+def slow(numbers: Path) -> BatchInferenceSpec:
+    """Its many batches take much longer than it takes to see that somebody has cancelled it."""
+    return spec_of(numbers, model=SLOW, stages={"read": {"rows_per_batch": 10}})
 
 
 def cancel(run: object, said: Callable[[], State] = Cancelling) -> None:
@@ -83,7 +87,7 @@ def test_a_cancelled_preview_stops_and_leaves_nothing(numbers: Path) -> None:
     runs: list[Any] = []
     begun: Any = [lambda _, run, state: runs.append(run.id), cancel_it]
     with pytest.raises(RunStopped):
-        preview.with_options(on_running=begun)(spec_of(numbers, model=SLOW), rows=400)
+        preview.with_options(on_running=begun)(slow(numbers), rows=400)
     assert now_of(runs[0]) == ("Cancelled", "stopped")
     assert list(numbers.parent.rglob("previews/*/*")) == []
 
@@ -103,7 +107,7 @@ def test_nobody_tells_a_preview_to_stop_any_more_once_it_deletes_what_it_has_lef
     monkeypatch.setattr("flows.cancellation.stop_jobs", stop_slowly)
     monkeypatch.setattr("flows.preview.clear_away", lambda _: at_the_end.append(len(ended)))
     with pytest.raises(RunStopped):
-        preview.with_options(on_running=[cancel_it])(spec_of(numbers, model=SLOW), rows=400)
+        preview.with_options(on_running=[cancel_it])(slow(numbers), rows=400)
     assert set(at_the_end) == {len(begun)}  # Prefect has it deleted once more
 
 
@@ -112,7 +116,7 @@ def test_a_cancelled_verification_stops_and_leaves_nothing(numbers: Path) -> Non
     begun: Any = [lambda _, run, state: runs.append(run.id), cancel_it]
     batch_inference(spec_of(numbers, model=QUICK))
     with pytest.raises(RunStopped):
-        verify.with_options(on_running=begun)(spec_of(numbers, model=SLOW), rows=1_000)
+        verify.with_options(on_running=begun)(slow(numbers), rows=1_000)
     assert now_of(runs[0]) == ("Cancelled", "stopped")
     assert list(numbers.parent.rglob("previews/*/*")) == []
 
@@ -157,7 +161,7 @@ def test_a_flow_of_ones_own_that_is_cancelled_is_cancelled_once_its_process_ends
     def own() -> None:
         runs.append(flow_run.id)
         cancel(flow_run.id, Cancelled)
-        batch_inference(spec_of(numbers, model=SLOW))
+        batch_inference(slow(numbers))
 
     with pytest.raises(RunStopped):
         own()
@@ -178,7 +182,7 @@ def test_what_a_flow_of_ones_own_calls_in_a_task_stops_before_its_worker_kills_i
 
     @task
     def predict() -> None:
-        batch_inference(spec_of(numbers, model=SLOW))
+        batch_inference(slow(numbers))
 
     @flow
     def own() -> None:

@@ -23,7 +23,7 @@ from tests.flows.jobs_cluster import await_that
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
-BATCHES = 20
+BATCHES = 100
 
 
 @pytest.fixture

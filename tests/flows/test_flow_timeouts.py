@@ -21,7 +21,7 @@ from tests.flows.conftest import published, spec_of
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
-BATCHES = 20
+BATCHES = 100
 TIMEOUT_SECONDS = 9
 """Enough to begin, also on a busy machine, and for a few batches."""
 

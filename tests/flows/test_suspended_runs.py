@@ -20,7 +20,7 @@ from tests.flows.test_scheduled_runs import execute_here, look, scheduled_run
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
-BATCHES = 20
+BATCHES = 100
 
 
 @contextmanager
@@ -64,7 +64,7 @@ def test_it_stops_its_job_and_goes_on_where_somebody_resumes_it(numbers: Path) -
         )
         last = max(each["occurred"] for each in heard(str(run.id)))
         assert heard(str(run.id), LEFT)[0]["occurred"] > last
-        assert len(records(spec)) < 0.7 * BATCHES, "nobody pays for what nobody waits for"
+        assert len(records(spec)) < BATCHES / 2, "nobody pays for what nobody waits for"
         quick.touch()
         client.resume_flow_run(run.id)
     execute_here(run)
