@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from flows.small_ray import end
-from tests.flows.conftest import published
+from tests.flows.conftest import ONE_WORKER, published
 from tests.flows.jobs_cluster import (
     JobsCluster,
     await_rows,
@@ -36,16 +36,19 @@ def test_a_job_says_that_it_waits_for_cores_and_goes_on_when_a_node_comes(number
         # The replica has a place on the head only, and takes its one core.
         ray_cluster(Path(folder), nodes=1, memory=GIB) as found,
     ):
-        cluster = JobsCluster(found, token="")
+        cluster, shrunk = JobsCluster(found, token=""), numbers.parent / "shrunk"
+        step = {"kind": "python", "function": "speaking:slowly", "init": {"until": str(shrunk)}}
         spec = jobs_spec(
             numbers,
             cluster.by_address,
-            steps=[{"kind": "python", "function": "speaking:slowly"}],
+            steps=[step],
+            stages={"read": {"rows_per_batch": 20, **ONE_WORKER}, "write": ONE_WORKER},
             resources={"memory_gb": 2, "max_replicas": 1},
         )
         with orchestrator(spec, cluster) as running:
             progress = await_rows(spec) / "attempts/1/progress.json"
             os.kill(found.raylets[0], signal.SIGKILL)
+            shrunk.touch()
             seconds = await_that(lambda: bool(read_json(progress)["waits_for"]), "it says nothing")
             said = read_json(progress)
             print(f"\nafter {seconds:.1f} s the job says that it waits for {said['waits_for']}")

@@ -64,7 +64,7 @@ class LoadsOnSoundNodes:
         return {"doubled": voice.double(batch["x"])}
 
 
-def slowly(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """A step that takes a second for each batch."""
-    time.sleep(1)
+def slowly(batch: dict[str, np.ndarray], until: str) -> dict[str, np.ndarray]:
+    """A step that takes a second for each batch, until a file is there."""
+    time.sleep(0.0 if Path(until).exists() else 1.0)
     return batch
