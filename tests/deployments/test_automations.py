@@ -60,8 +60,8 @@ pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
 FAILED = "Flow run encountered an exception: "
 """What Prefect says before an error that has ended a flow."""
-SILENT_SECONDS = 10.0
-"""The least that Prefect takes."""
+SILENT_SECONDS = 15.0
+"""Prefect takes ten at least, and its server tells of an event up to five after it came."""
 PATIENCE_SECONDS = 150.0
 
 
