@@ -8,7 +8,7 @@ from rich.table import Column, Table
 
 from flows.console import escape
 from tasks.counted import counted
-from tasks.reporting.preview_page import duration
+from tasks.reporting.numbers import duration
 from tasks.reporting.samples import SHOWN_COLUMNS, ends_of, shorten
 from tasks.reporting.search_page import CHANGED
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from rich.markdown import Markdown
 
 from tasks.plan import PlannedRun, make_plan
 from tasks.protocol.acceptance import Gap
@@ -69,3 +70,8 @@ def run_spec(
     run_attempt(planned)
     version = publish_planned(planned)
     return planned, report_run(planned, started, version, 1)
+
+
+def html_in(page: str) -> str:
+    """What a browser reads of a Markdown page as HTML: in the rest stars, say, are no stars."""
+    return "".join(each.content for each in Markdown(page).parsed if each.type == "html_block")

@@ -25,11 +25,13 @@ from tasks.reporting.backfilled import Outcome
 from tasks.reporting.confusion import confusion_svg
 from tasks.reporting.evidence import PastAttempt
 from tasks.reporting.gates import chart_svg
+from tasks.reporting.numbers import size_of
 from tasks.reporting.objects import Object, objects_of
 from tasks.reporting.page import accuracy_part
 from tasks.reporting.redaction import block, cell, hide_credentials, scrub, shown_spec
 from tasks.reporting.samples import SAMPLE_ROWS, inputs_among, picture, shorten, thumbnail
 from tasks.reporting.search_page import plain
+from tasks.reporting.stage_tables import replicas_table
 from tasks.reporting.timeline import FAILED, timeline_image, timeline_svg
 from tasks.spec_file import parse_spec
 from tests.reporting import make_inputs
@@ -383,3 +385,23 @@ def test_what_is_named_like_a_secret_in_an_engines_arguments_is_not_shown(
     for name in where:
         shown = shown[name]
     assert shown == {"hf_token": "***", "seed": 1}
+
+
+def test_of_many_replicas_the_rest_is_counted() -> None:
+    spent = {"busy": 1.0, "waiting": 2.0, "blocked": 3.0}
+    table = replicas_table({"stages": {"infer": {"replicas": [spent] * 40}}})
+    assert (table.count("<td>1.0 s</td>"), "<td>and 8 more</td>" in table) == (32, True)
+
+
+@pytest.mark.parametrize(
+    ("size", "told"),
+    [
+        (1, "1 byte"),
+        (1023, "1,023 bytes"),
+        (65_536, "64.0 KiB"),
+        (5 << 20, "5.0 MiB"),
+        (3 << 40, "3,072.0 GiB"),
+    ],
+)
+def test_sizes_are_told_in_the_unit_that_a_person_would_use(size: int, told: str) -> None:
+    assert size_of(size) == told

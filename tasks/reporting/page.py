@@ -19,7 +19,7 @@ from tasks.reporting.gates import gates_part
 from tasks.reporting.manifest import published_files, versions
 from tasks.reporting.numbers import write_number
 from tasks.reporting.past_runs import past_runs
-from tasks.reporting.redaction import block, cell, scrub, shown_spec, table
+from tasks.reporting.redaction import block, cell, lines_block, scrub, shown_spec, table
 from tasks.reporting.samples import run_sample
 from tasks.reporting.stage_tables import replicas_table, stages_table
 from tasks.reporting.timeline import timeline_image
@@ -45,7 +45,7 @@ def success_page(evidence: Evidence, report: dict[str, Any], compared: Compariso
         section("Accuracy", accuracy_part(compared)),
         section("Last runs", *trend_part(past_runs(evidence, report))),
         section("Sample predictions", run_sample(evidence)),
-        section("Rows set aside", rejections_block(report)),
+        section("Rows set aside", lines_block(report["set_aside"])),
         section("Files", told_files(report["file_sizes"]), files_table(evidence)),
         section("Made with", versions_table(evidence)),
         spec_part(evidence),
@@ -199,11 +199,6 @@ def rejections_part(evidence: Evidence) -> str:
     """The errors, grouped, with some of their rows."""
     lines = error_lines(evidence.rejections)
     return block(scrub("\n".join(lines), evidence.planned.spec)) if lines else ""
-
-
-def rejections_block(report: dict[str, Any]) -> str:
-    """The same of a run that is published."""
-    return block("\n".join(report["set_aside"])) if report["set_aside"] else ""
 
 
 def rejections_told(evidence: Evidence) -> list[str]:

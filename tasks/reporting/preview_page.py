@@ -6,7 +6,6 @@ from typing import Any
 import pyarrow as pa
 
 from tasks.counted import counted
-from tasks.machine import GIB
 from tasks.publishing.rejections import error_lines
 from tasks.python_rows import python_rows
 from tasks.ray_job.counts import STAGES
@@ -14,6 +13,7 @@ from tasks.record_coverage import count_rows
 from tasks.reporting.estimate import Estimate, FullRun
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.figures import busy_seconds, stage_rows
+from tasks.reporting.numbers import duration, size_of
 from tasks.reporting.page import joined, pairs, rejections_part, section
 from tasks.reporting.redaction import cell, scrub, table
 from tasks.reporting.samples import SAMPLE_ROWS, sample_table, shorten, shown_columns
@@ -21,7 +21,6 @@ from tasks.spec import BatchInferenceSpec
 
 SHOWN_ROWS = 64
 """On the page: an image takes some kilobytes, and Prefect's server and a browser hold them all."""
-UNITS = ((86_400, "days"), (3_600, "hours"), (60, "minutes"))
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ def rows_part(preview: Preview) -> tuple[str, ...]:
         return ()
     left = preview.rows.num_rows - SHOWN_ROWS
     shown = sample_table(preview.evidence.planned, preview.rows.slice(0, SHOWN_ROWS))
-    columns = f"Columns not shown: {', '.join(map(cell, preview.not_shown))}"
+    columns = f"<p>Columns not shown: {cell(', '.join(preview.not_shown))}</p>"
     more = f"and {left:,} more" if left > 0 else ""
     return (shown, more, columns if preview.not_shown else "")
 
@@ -140,9 +139,10 @@ def whole_table(preview: Preview) -> str:
     rows = "known only when they are read" if whole.rows is None else f"{whole.rows:,}"
     if whole.rows is not None and not whole.rows_are_known:
         rows = f"about {rows}, from the sizes of all inputs and a look at some"
-    size = f"{whole.size / GIB:,.3f} GiB"
     of_files = {"files": files} if files else {}
-    return pairs({"inputs": f"{whole.inputs:,}", "size": size, "rows": rows, **of_files})
+    return pairs(
+        {"inputs": f"{whole.inputs:,}", "size": size_of(whole.size), "rows": rows, **of_files}
+    )
 
 
 def estimate_part(preview: Preview) -> str:
@@ -179,11 +179,3 @@ def estimate_lines(estimate: Estimate, *, has_gpu_price: bool) -> list[tuple[str
         "a run's larger batches are usually faster"
     )
     return [*lines, ("based on", basis)]
-
-
-def duration(seconds: float) -> str:
-    """Seconds in the unit that a person would use."""
-    for size, unit in UNITS:
-        if seconds >= 2 * size:
-            return f"{seconds / size:,.1f} {unit}"
-    return f"{seconds:,.1f} seconds"

@@ -124,6 +124,11 @@ def block(text: str) -> str:
     return "<pre>" + "\n".join(lines) + "</pre>"
 
 
+def lines_block(lines: list[str]) -> str:
+    """Lines as they stand; nothing where there are none."""
+    return block("\n".join(lines)) if lines else ""
+
+
 def table(header: list[str], rows: list[list[str]]) -> str:
     """An HTML table of cells that are HTML already; without a head where none is given."""
     head = "".join(f"<th>{cell(name)}</th>" for name in header)

@@ -48,4 +48,6 @@ def replicas_table(report: dict[str, Any]) -> str:
         [str(number), *(f"{each[name]:.1f} s" for name in names)]
         for number, each in enumerate(found[:SHOWN_REPLICAS], 1)
     ]
+    if len(found) > SHOWN_REPLICAS:
+        lines.append([f"and {len(found) - SHOWN_REPLICAS:,} more", "", "", ""])
     return table(["replica", *names], lines)

@@ -7,7 +7,7 @@ from tasks.counted import counted
 from tasks.errors import PredictionsDiffer
 from tasks.publishing.rejections import Rejections, load_rejections
 from tasks.reporting.page import joined, pairs, section
-from tasks.reporting.redaction import cell, scrub, table
+from tasks.reporting.redaction import cell, lines_block, scrub, table
 from tasks.reporting.samples import shorten
 from tasks.verifying.accepting import Configs
 from tasks.verifying.comparing import (
@@ -171,8 +171,8 @@ class Outcome:
             if columns
             else "",
             section("Differences", table(heads, differences)) if differences else "",
-            section("Set aside now", *(f"- {cell(line)}" for line in told["set_aside"])),
-            section("Files passed over", *(f"- {cell(line)}" for line in told["changed_files"])),
+            section("Set aside now", lines_block(told["set_aside"])),
+            section("Files passed over", lines_block(told["changed_files"])),
         )
 
 

@@ -30,7 +30,7 @@ from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
 from tasks.verifying.sample import draw_sample, trial_to_verify
 from tests.flows.conftest import published, spec_of
-from tests.reporting import run_attempt
+from tests.reporting import html_in, run_attempt
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
@@ -171,6 +171,15 @@ def test_rows_that_are_set_aside_now_come_out_otherwise(numbers: Path) -> None:
     batch_inference(with_code(numbers, DOUBLES))
     with pytest.raises(PredictionsDiffer, match=r"1 of 64 .* set aside by infer: .*no fives"):
         verify(with_code(numbers, PICKY))
+
+
+def test_what_errors_say_stands_on_the_page_as_it_is(numbers: Path) -> None:
+    spec = with_code(numbers, DOUBLES, name="as-it-is")
+    batch_inference(spec)
+    said = "no [fives](http://elsewhere) or *others*"
+    with pytest.raises(PredictionsDiffer):
+        verify(with_code(numbers, PICKY.replace("no fives", said), name="as-it-is"))
+    assert f"AssertionError: {said}" in html_in(page_of(spec.name))
 
 
 def test_rows_that_are_set_aside_or_filtered_are_to_stay_so(numbers: Path) -> None:
