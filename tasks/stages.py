@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from prefect import task
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.client.schemas.objects import State
-from prefect.exceptions import Pause
+from prefect.exceptions import Pause, PrefectHTTPStatusError
 from prefect.futures import wait
 from prefect.states import Cancelled, Completed
 
@@ -17,7 +17,7 @@ from tasks.counted import counted
 from tasks.job_look import Look
 from tasks.ray_job.counts import STAGES, nearest
 from tasks.ray_job.result import failure
-from tasks.reporting.numbers import write_number
+from tasks.reporting.numbers import duration, write_number
 from tasks.timeouts import stuck_stage
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ TURN_SECONDS = 10.0
 """For a stage's task to begin."""
 LAST_UPDATE_SECONDS = 10.0
 """For the server to take a stage's last update, and as long for the one before."""
+NOT_FOUND = 404
+QUIET_SECONDS = 60.0
+"""For so long the stage at work may move no row without a word on that."""
 
 
 @task(task_run_name="{stage}", persist_result=False, retries=0)
@@ -72,6 +75,7 @@ def follow_stage(stage: str, attempt: Attempt) -> State:
         if is_suspended():
             attempt.stop()  # the flow leaves, too, once its tasks are done
         attempt.stopped.wait(attempt.poll_seconds)
+    artifact.leave(attempt.last)
     return Cancelled(message="the run was stopped")
 
 
@@ -131,6 +135,8 @@ class StageArtifact:
         self.begun = time.monotonic()
         self.shown = 0.0
         self.summary = ""
+        self.is_gone = False
+        """Whether somebody has deleted it, alone or with its flow run."""
         self.update: Thread | None = None
         """The last one, which the server may not have taken yet."""
 
@@ -141,8 +147,13 @@ class StageArtifact:
             return
         self.shown = time.monotonic()
         self.summary = summary(look, self.stage)
-        percent = 100.0 if counts["state"] == "done" else share_done(counts) * 100
-        self.send(percent, LAST_UPDATE_SECONDS if now else 0.0)
+        self.send(percent_of(counts), LAST_UPDATE_SECONDS if now else 0.0)
+
+    def leave(self, look: Look) -> None:
+        """Say that the stage was stopped, as far as the server hears of it at once."""
+        if counts := look.stage(self.stage):
+            self.summary = summary(look, self.stage, is_over=True)
+            self.send(percent_of(counts), 0.0)
 
     def send(self, percent: float, seconds: float) -> None:
         """Send an update, unless the server is still busy with the one before.
@@ -155,6 +166,8 @@ class StageArtifact:
             self.update.join(seconds)
             if self.update.is_alive():
                 return
+        if self.is_gone:
+            return
         draw = partial(self.draw, percent, self.summary)
         self.update = shown_beside(f"the stage {self.stage}", draw)
         self.update.join(seconds)
@@ -163,8 +176,12 @@ class StageArtifact:
         """Make the artifact, or bring it up to date."""
         if self.id is None:
             self.id = create_progress_artifact(percent, key=self.key, description=summary)
-        else:
+            return
+        try:
             update_progress_artifact(self.id, percent, description=summary)
+        except PrefectHTTPStatusError as error:
+            self.is_gone = error.response.status_code == NOT_FOUND
+            raise
 
     def is_due(self) -> bool:
         """Whether the last update is old enough."""
@@ -173,9 +190,11 @@ class StageArtifact:
         return time.monotonic() - self.shown >= (at_first if is_young else later)
 
 
-def share_done(counts: dict[str, Any]) -> float:
-    """Share of rows that are through; below one while the stage runs."""
-    return min(0.99, counts["rows"] / counts["total"]) if counts["total"] else 0.0
+def percent_of(counts: dict[str, Any]) -> float:
+    """Rows that are through; below a hundred until the stage is done."""
+    if counts["state"] == "done":
+        return 100.0
+    return min(99.0, 100 * counts["rows"] / counts["total"]) if counts["total"] else 0.0
 
 
 BETWEEN = STAGES[1:-1]
@@ -187,15 +206,32 @@ def has_been_passed(look: Look, stage: str) -> bool:
     return any(look.stage(later)["started"] for later in STAGES[STAGES.index(stage) + 1 :])
 
 
-def summary(look: Look, stage: str) -> str:
-    """A stage in one line."""
+def has_failed(look: Look) -> bool:
+    """Whether the job has come to another end than its own."""
+    return look.result is not None and look.result["error"] is not None
+
+
+def summary(look: Look, stage: str, *, is_over: bool = False) -> str:
+    """A stage in one line.
+
+    Args:
+        look: at its job.
+        stage: read, preprocess, infer or write.
+        is_over: whether the job does not go on, though it has not said so.
+    """
     counts, progress = look.stage(stage), look.progress
-    if not progress or look.queued_for:
-        return f"waits for {look.queued_for}" if look.queued_for else "waiting"
+    if not progress:
+        return "waiting"
+    is_done, is_over = counts["state"] == "done", is_over or has_failed(look)
+    if look.queued_for and not is_over:
+        return f"waits for {look.queued_for}"
     if counts["started"]:
-        return moved(counts)
-    if counts["state"] == "done" or has_been_passed(look, stage):
+        is_stopped = is_over and not is_done
+        return moved(counts, "stopped" if is_stopped else held_up(progress, stage))
+    if is_done or has_been_passed(look, stage):
         return "nothing to do"
+    if is_over:
+        return "not begun"
     if stage not in BETWEEN or stage != stuck_stage(progress):
         return "waiting"
     # A model may take half a minute for the first rows, and nobody is to take it for stuck.
@@ -203,8 +239,22 @@ def summary(look: Look, stage: str) -> str:
     return f"waits for {waits_for}" if waits_for else "at work on its first rows"
 
 
-def moved(counts: dict[str, Any]) -> str:
-    """Rows that a stage has moved, how fast, and how long it goes on."""
+def held_up(progress: dict[str, Any], stage: str) -> str:
+    """What keeps a stage at work from its next rows, such as a node that is lost; else nothing.
+
+    How long it would go on as fast as before would stand there as if it did.
+    """
+    counts = progress["stages"][stage]
+    if counts["state"] == "done" or stage != stuck_stage(progress):
+        return ""
+    if progress["waits_for"]:
+        return f"waits for {progress['waits_for']}"
+    quiet = progress["at"] - counts["updated"]  # by the clock of one machine
+    return f"no row for {duration(quiet)}" if quiet >= QUIET_SECONDS else ""
+
+
+def moved(counts: dict[str, Any], halt: str = "") -> str:
+    """Rows that a stage has moved, how fast, and how long it goes on, or why it does not."""
     seconds = max(counts["updated"] - counts["started"], 1e-3)
     rate = counts["rows"] / seconds
     parts = [counted(counts["rows"], "row"), f"{write_number(rate)} rows/s"]
@@ -213,6 +263,13 @@ def moved(counts: dict[str, Any]) -> str:
     if passed_over := counts.get("passed_over"):  # jobs of earlier versions do not tell
         parts.append(f"{passed_over:,} passed over")
     left = (counts["total"] or 0) - counts["rows"]  # none where more rows come than was reckoned
-    if counts["state"] != "done" and left > 0 and rate:
-        parts.append(f"{max(1.0, left / rate):,.0f} s left")
+    if halt:
+        parts.append(halt)
+    elif counts["state"] != "done" and left > 0 and rate:
+        parts.append(f"{time_left(max(1.0, left / rate))} left")
     return ", ".join(parts)
+
+
+def time_left(seconds: float) -> str:
+    """Seconds as long as they can be waited for, else a larger unit."""
+    return f"{seconds:.0f} s" if seconds < 120 else duration(seconds)

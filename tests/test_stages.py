@@ -61,7 +61,8 @@ def progress(**states: str) -> dict[str, Any]:
     counts = {"rows": 10, "started": 1.0, "updated": 2.0, "total": 20}
     counts |= {"rejected": 0, "filtered": 0}
     each = {stage: {**counts, "state": states.get(stage, "done")} for stage in STAGES}
-    return {"state": "running", "works_at": None, "waits_for": "a replica", "stages": each}
+    said = {"state": "running", "works_at": None, "waits_for": "a replica", "at": 2.0}
+    return {**said, "stages": each}
 
 
 @pytest.mark.parametrize(
@@ -79,7 +80,7 @@ def test_a_stage_whose_first_rows_take_long_does_not_look_stuck(
         said["stages"][stage] |= {"rows": 0, "parents": 0, "started": None, "updated": None}
     told = {stage: stages.summary(Look(said), stage) for stage in STAGES[1:]}
     assert told == {"preprocess": "10 rows, 10 rows/s", "infer": infer, "write": "waiting"}
-    reads_again = progress(read="running", infer="waiting", write="waiting")
+    reads_again = progress(read="running", infer="waiting", write="waiting") | {"waits_for": None}
     reads_again["stages"]["read"] |= {"rows": 0, "passed_over": 12_000}
     said_of_read = stages.summary(Look(reads_again), "read")
     assert said_of_read == "0 rows, 0 rows/s, 12,000 passed over"
@@ -93,6 +94,67 @@ def test_a_stage_whose_first_rows_take_long_does_not_look_stuck(
     for counts in unread["stages"].values():
         counts |= {"rows": 0, "parents": 0, "started": None}
     assert {stages.summary(Look(unread), stage) for stage in STAGES} == {"waiting"}
+
+
+@pytest.mark.parametrize(
+    ("says", "infer"),
+    [
+        ({"waits_for": None}, "1 s left"),
+        ({"waits_for": "a place for 1 replica"}, "waits for a place for 1 replica"),
+        ({"waits_for": None, "at": 61.0}, "1 s left"),
+        ({"waits_for": None, "at": 302.0}, "no row for 5.0 minutes"),
+    ],
+)
+def test_a_stage_that_gets_no_further_does_not_look_as_if_it_did(
+    says: dict[str, Any], infer: str
+) -> None:
+    """As where its node is lost, or a call of the model hangs."""
+    said = progress(infer="running", write="running") | {"works_at": "infer"} | says
+    told = {stage: stages.summary(Look(said), stage) for stage in STAGES[1:]}
+    assert told == {
+        "preprocess": "10 rows, 10 rows/s",
+        "infer": f"10 rows, 10 rows/s, {infer}",
+        "write": "10 rows, 10 rows/s, 1 s left",
+    }
+
+
+@pytest.mark.parametrize("is_told", [True, False], ids=["failed", "stopped"])
+def test_a_stage_of_a_job_that_is_over_has_no_time_left(is_told: bool) -> None:
+    said = progress(preprocess="running", infer="running", write="waiting")
+    said["stages"]["write"] |= {"rows": 0, "started": None}
+    look = Look(said, {"error": {"class": "StageFailed"}} if is_told else None)
+    told = {stage: stages.summary(look, stage, is_over=not is_told) for stage in STAGES}
+    assert told == {
+        "read": "10 rows, 10 rows/s",
+        "preprocess": "10 rows, 10 rows/s, stopped",
+        "infer": "10 rows, 10 rows/s, stopped",
+        "write": "not begun",
+    }
+    queued = Look({**said, "state": "queued", "waits_for": "nodes"})
+    assert stages.summary(queued, "write") == "waits for nodes"
+    assert stages.summary(queued, "write", is_over=True) == "not begun"
+
+
+def test_a_stage_whose_run_is_stopped_says_so_in_prefect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown, hears = list[str](), threading.Event()
+
+    def show(*_: Any, description: str, **__: Any) -> str:
+        shown.append(description)
+        if description.endswith("stopped"):
+            hears.set()
+        return "id"
+
+    for name in ("create_progress_artifact", "update_progress_artifact"):
+        monkeypatch.setattr(stages, name, show)
+    running: Any = SimpleNamespace(where="there", stop=lambda: None)
+    following = Scripted(job_of(tmp_path), cluster=SimpleNamespace(), running=running)
+    following.last = Look(progress(infer="running", write="running"))
+    following.stop()
+    state = follow_stage.fn("infer", following)
+    assert (state.name, hears.wait(20)) == ("Cancelled", True)
+    assert shown == ["10 rows, 10 rows/s, stopped"]
 
 
 def test_a_stall_of_a_stage_whose_task_is_done_is_raised_all_the_same(tmp_path: Path) -> None:

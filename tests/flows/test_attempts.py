@@ -598,7 +598,8 @@ def test_an_error_in_a_stage_that_was_done_is_not_lost(
             counts = {"rows": 1, "started": 1.0, "updated": 2.0, "total": 1, "rejected": 0}
             stages = {stage: {**counts, "state": "running"} for stage in STAGES}
             stages["read"]["state"] = "done"
-            self.last = Look({"state": "running", "stages": stages, "works_at": "infer"})
+            said = {"state": "running", "works_at": "infer", "waits_for": None, "at": 2.0}
+            self.last = Look({**said, "stages": stages})
             if self.looks > 20:
                 where = {"stage": "read", "source": "/in/a", "row": None}
                 told = {"class": "InputChanged", "message": "it changed", **where}

@@ -2,11 +2,14 @@
 
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tasks.errors import BatchInferenceError, ErrorBudgetExceeded
+from tasks.job_look import Look
+from tasks.ray_job.counts import STAGES
 from tests.reporting import classify_spec, make_inputs
 
 
@@ -88,3 +91,32 @@ def test_a_report_that_fails_hides_no_error(
     init = {"crash_at": 0, "marker": str(tmp_path / "crashed")}
     with pytest.raises(BatchInferenceError, match="the model's server is gone"):
         batch_inference(classify_spec(tmp_path, init))
+
+
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_server")
+def test_a_stages_picture_that_somebody_deletes_is_not_drawn_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Alone or with its flow run: a run of hours would ask for it every ten seconds."""
+    from prefect import flow
+    from prefect.client.orchestration import get_client
+
+    from tasks.stages import StageArtifact
+
+    counts = {"state": "running", "rows": 7, "rejected": 0, "total": 9, "started": 1, "updated": 2}
+    said = {"state": "running", "works_at": "infer", "waits_for": None, "at": 2}
+    look = Look({**said, "stages": dict.fromkeys(STAGES, counts)})
+    attempt: Any = SimpleNamespace(job=SimpleNamespace(spec=SimpleNamespace(name="deleted")))
+
+    @flow
+    def show_and_delete() -> None:
+        picture = StageArtifact("infer", attempt)
+        picture.show(look, now=True)
+        with get_client(sync_client=True) as client:
+            client.delete_artifact(picture.id)
+        for _ in range(3):
+            picture.show(look, now=True)
+
+    show_and_delete()
+    assert caplog.text.count("the stage infer cannot be shown in Prefect") == 1
