@@ -2,13 +2,16 @@
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tasks.clusters.running import RunningJob
 
 EVERY_SECONDS = 5.0
 MAX_CHARACTERS = 500_000
+PIECE_CHARACTERS = 50_000
+"""Of a record: Prefect cuts one of more than a million bytes, as which a character may count
+twelve, and of one that is far longer it keeps nothing."""
 MAX_SEEN = 5_000_000
 """Noise included."""
 FETCHED_PER_SECOND = 50_000
@@ -52,5 +55,16 @@ class JobLog:
             batch = batch[: MAX_CHARACTERS - self.told] + f"\n... the rest is at {running.where}"
             self.told = MAX_CHARACTERS
         self.told += len(batch)
-        if batch:
-            tell(batch)
+        for piece in pieces(batch):
+            tell(piece)
+
+
+def pieces(text: str) -> Iterator[str]:
+    """A text in pieces that are not too long, each up to the end of a line where it has one."""
+    while len(text) > PIECE_CHARACTERS:
+        end = text.rfind("\n", 1, PIECE_CHARACTERS + 1)
+        size, skipped = (end, 1) if end > 0 else (PIECE_CHARACTERS, 0)
+        yield text[:size]
+        text = text[size + skipped :]
+    if text:
+        yield text

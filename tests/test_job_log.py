@@ -1,10 +1,12 @@
 """What of a job's log is handed on: whole lines, without noise, in batches, up to a cap."""
 
+import json
 import math
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
+from prefect.settings import PREFECT_LOGGING_TO_API_MAX_LOG_SIZE
 
 from tasks import job_log
 from tasks.job_log import JobLog
@@ -167,3 +169,14 @@ def test_what_postgres_cannot_keep_is_written_out() -> None:
     heard = Heard()
     JobLog().forward(Speaker("a\0b\n"), heard, now=True)
     assert heard.batches == ["a\\x00b"]
+
+
+@pytest.mark.parametrize("said", ["😀" * 39 + "\n", "😀"], ids=["lines", "one line"])
+def test_of_much_that_is_said_at_once_prefect_keeps_all(said: str) -> None:
+    """Such as what a job has said by the time that somebody follows it again."""
+    whole, heard = (said * (200_000 // len(said))).rstrip("\n"), Heard()
+    JobLog().forward(Speaker(whole), heard, now=True)
+    between = "\n" if "\n" in said else ""
+    assert between.join(heard.batches) == whole
+    largest = max(len(json.dumps(batch)) for batch in heard.batches)
+    assert largest < PREFECT_LOGGING_TO_API_MAX_LOG_SIZE.value()
