@@ -1,6 +1,7 @@
-"""Shows a run's four stages while it goes on: bars in a terminal, else a line every few seconds."""
+"""Shows a run's four stages while it goes on: bars in a terminal, else a line now and then."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -15,7 +16,9 @@ from tasks.ray_job.counts import AFTER_CUT, BEFORE_CUT, STAGES
 from tasks.stages import summary
 
 BARS_EVERY_SECONDS = 0.5
-LINE_EVERY_SECONDS = 5.0
+LINE_EVERY_SECONDS = (5.0, 30.0)
+"""At first and later: nobody reads thousands of lines of a night."""
+AT_FIRST_SECONDS = 300.0
 
 
 @contextmanager
@@ -82,8 +85,9 @@ def draw(bars: Progress, ids: dict[str, TaskID]) -> None:
 
 
 def show_lines(console: Console, ended: threading.Event) -> None:
-    """All stages in one line, every few seconds."""
-    while not ended.wait(LINE_EVERY_SECONDS):
+    """All stages in one line, now and then."""
+    begun = time.monotonic()
+    while not ended.wait(LINE_EVERY_SECONDS[time.monotonic() - begun >= AT_FIRST_SECONDS]):
         stages, awaited = stages_now(), queued_for()
         line = " | ".join(f"{stage}: {summary(look, stage)}" for stage, look in stages.items())
         if awaited:

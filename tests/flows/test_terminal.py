@@ -223,7 +223,7 @@ def of_read(lines: list[str]) -> set[str]:
 def test_lines_elsewhere(
     numbers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(terminal, "LINE_EVERY_SECONDS", 0.3)
+    monkeypatch.setattr(terminal, "LINE_EVERY_SECONDS", (0.3, 0.3))
     told = lines_said(monkeypatch)
     console = Console(file=io.StringIO(), force_terminal=False)
     follow_a_job(numbers, console, lambda: len(of_read(told)) >= 3)
@@ -249,7 +249,9 @@ def test_a_slow_stage_has_a_speed(rows: int, seconds: float, said: str) -> None:
 @pytest.mark.parametrize(
     ("total", "said"),
     [
-        (400, "10 rows, 1 rows/s, 390 s left"),
+        (50_000, "10 rows, 1 rows/s, 13.9 hours left"),
+        (400, "10 rows, 1 rows/s, 6.5 minutes left"),
+        (129, "10 rows, 1 rows/s, 119 s left"),
         (11, "10 rows, 1 rows/s, 1 s left"),
         (10, "10 rows, 1 rows/s"),  # that it works on shows that this was too few
         (9, "10 rows, 1 rows/s"),
@@ -263,6 +265,13 @@ def test_a_stage_that_works_on_does_not_say_that_no_time_is_left(
     assert moved({**counts, "started": 100.0, "updated": 110.0}) == said
     nearly = {**counts, "rows": 99, "total": 100, "started": 100.0, "updated": 101.0}
     assert moved(nearly) == "99 rows, 99 rows/s, 1 s left"
+
+
+def at_work() -> dict[str, Any]:
+    """What a job says while all of its stages work."""
+    counts = {"state": "running", "rows": 7, "rejected": 0, "total": 9, "started": 1, "updated": 2}
+    said = {"state": "running", "works_at": "infer", "waits_for": None, "at": 2}
+    return {**said, "stages": dict.fromkeys(STAGES, counts)}
 
 
 def lines_said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -286,7 +295,7 @@ def test_what_a_job_waits_for_before_it_begins(
     job = SimpleNamespace(stages=STAGES)
     followed = SimpleNamespace(job=job, last=look, look=lambda: look)
     monkeypatch.setattr(terminal, "FOLLOWED", [followed])
-    monkeypatch.setattr(terminal, "LINE_EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(terminal, "LINE_EVERY_SECONDS", (0.05, 0.05))
     screen, told = io.StringIO(), lines_said(monkeypatch)
     with terminal.live_progress(Console(file=screen, force_terminal=True, width=120)):
         pass
@@ -313,15 +322,14 @@ def test_a_storage_that_is_away_ends_no_display(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The run may wait for it, and go on."""
-    counts = {"state": "running", "rows": 7, "rejected": 0, "total": 9, "started": 1, "updated": 2}
-    look = Look({"state": "running", "stages": dict.fromkeys(STAGES, counts)})
+    look = Look(at_work())
 
     def ask() -> Look:
         raise Unreachable("sink.path: the storage does not answer")
 
     followed = SimpleNamespace(job=SimpleNamespace(stages=STAGES), last=look, look=ask)
     monkeypatch.setattr(terminal, "FOLLOWED", [followed])
-    monkeypatch.setattr(terminal, "LINE_EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(terminal, "LINE_EVERY_SECONDS", (0.05, 0.05))
     told = lines_said(monkeypatch)
     with terminal.live_progress(Console(file=io.StringIO())):
         await_that(lambda: len(told) > 1, "no second line is said")
@@ -339,11 +347,10 @@ def test_a_long_period_stands_apart_from_what_was_done() -> None:
 @pytest.fixture
 def followed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A job that is at work, looked at often."""
-    counts = {"state": "running", "rows": 7, "rejected": 0, "total": 9, "started": 1, "updated": 2}
-    look = Look({"state": "running", "stages": dict.fromkeys(STAGES, counts)})
+    look = Look(at_work())
     attempt = SimpleNamespace(job=SimpleNamespace(stages=STAGES), last=look, look=lambda: look)
     monkeypatch.setattr(terminal, "FOLLOWED", [attempt])
-    monkeypatch.setattr(terminal, "LINE_EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(terminal, "LINE_EVERY_SECONDS", (0.05, 0.05))
 
 
 @pytest.mark.usefixtures("followed")
@@ -368,6 +375,15 @@ def test_colours_that_are_forced_make_no_terminal_of_a_file() -> None:
     environment = {**os.environ, "FORCE_COLOR": "1"}
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment)
     assert found.stdout.split() == [b"True", b"False"]
+
+
+@pytest.mark.usefixtures("followed")
+def test_lines_come_more_seldom_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "LINE_EVERY_SECONDS", (3600.0, 0.05))
+    monkeypatch.setattr(terminal, "AT_FIRST_SECONDS", 0.0)
+    told = lines_said(monkeypatch)
+    with terminal.live_progress(Console(file=io.StringIO())):
+        await_that(lambda: bool(told), "no line is said")
 
 
 @pytest.mark.usefixtures("followed")
