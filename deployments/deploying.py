@@ -22,6 +22,7 @@ from deployments.lost_schedules import remove_lost_schedules
 from deployments.misfits import refuse_misfit_values
 from deployments.misspelt import flow_of, refuse_unknown_parameters, refuse_unknown_steps
 from deployments.named_server import named_server
+from deployments.new_queues import queues_lacking, told_of_queue
 from deployments.parameters import full_spec, place_of
 from deployments.prefect_command import DeployFailedError, run_prefect
 from deployments.prefect_file import PREFECT_FILE, Deployment, Step, load_prefect_file
@@ -55,7 +56,8 @@ def deploy(
         environment: of Prefect's command; names the same server.
         prefect_file: says what is to be there.
         folder: what paths of its build steps count from; where empty, the current one.
-        tell: is told what has gone, and what goes on that the file does not name.
+        tell: is told what has gone, what goes on that the file does not name, and what Prefect has
+            made beside it.
 
     Raises:
         InvalidSpec: the file has a key that Prefect would drop without a word, or names a step or a
@@ -66,6 +68,7 @@ def deploy(
     wanted = checked(prefect_file, folder)
     for each in wanted:
         refuse_no_pool(client, each)
+    lacking = queues_lacking(client, wanted)
     raw = written_out(parse_yaml(prefect_file.read_text(encoding="utf-8")))
     known = known_of(client, wanted)
     leave_at_rest(raw["deployments"], known | moved(client, wanted, known))
@@ -74,6 +77,8 @@ def deploy(
         filled = Path(place) / prefect_file.name
         filled.write_text(yaml.safe_dump(raw, sort_keys=False), encoding="utf-8")
         run_prefect(filled, environment, folder)
+    for queue in lacking:
+        tell(told_of_queue(queue))
     known = known_of(client, wanted)
     for each in wanted:
         if found := known.get((each.entrypoint, each.name)):

@@ -1,6 +1,9 @@
 """A server has the deployments of a file as the file is now, and what people have switched off."""
 
 import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -97,6 +100,30 @@ def test_without_its_work_pool_nothing_is_deployed(
     with pytest.raises(InvalidSpec, match=told):
         deploy(server, os.environ, file, tmp_path)
     assert not {"has-pool", "no-pool"} & {each.name for each in server.read_deployments()}
+
+
+@pytest.mark.prefect
+def test_a_queue_that_prefect_makes_without_a_limit_is_told_of(
+    server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "flow.py").write_text(SMALL)
+    monkeypatch.chdir(tmp_path)
+    pool = {"name": POOL, "work_queue_name": "in-turn"}
+    entries = [entry(name, entrypoint=HERE, work_pool=pool) for name in ("one", "other")]
+    file = tmp_path / "prefect.yaml"
+    file.write_text(yaml.safe_dump({"name": "ours", "pull": [], "deployments": entries}))
+    environment = os.environ | get_current_settings().to_environment_variables(exclude_unset=True)
+    told: list[str] = []
+    deploy(server, environment, file, tmp_path, told.append)
+    (said,) = (line for line in told if "in-turn" in line)
+    command = re.search(r"prefect (work-queue .*) has them", said)
+    assert command
+    call = [sys.executable, "-m", "prefect", *command[1].split()]
+    subprocess.run(call, env=environment, check=True)
+    queue = server.read_work_queue_by_name("in-turn", work_pool_name=POOL)
+    assert queue.concurrency_limit == 1, "what is told does it"
+    deploy(server, environment, file, tmp_path, told.append)
+    assert len([line for line in told if "in-turn" in line]) == 1
 
 
 @pytest.mark.prefect
