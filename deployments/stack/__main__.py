@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from deployments.prefect_command import DeployFailedError
 from deployments.stack.processes import ServiceFailedError
@@ -15,7 +16,7 @@ from deployments.stack.state import DEFAULT_FOLDER, load_state
 from tasks.errors import BatchInferenceError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
-console = Console(stderr=True, highlight=False, soft_wrap=True)
+console = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 Folder = Annotated[Path, typer.Option(help="The stack's database, data and logs.")]
 
 
@@ -59,19 +60,20 @@ def status(folder: Folder = DEFAULT_FOLDER) -> None:
 
 def say(what: str) -> None:
     """A line about what is going on."""
-    console.print(f"[dim]{what}[/]")
+    console.print(what, style="dim", markup=False)
 
 
 def introduce(stack: Stack) -> None:
     """Where everything is, and what to do next."""
+    folder = escape(str(stack.folder))
     console.print(
         f"[bold]Prefect[/]   {stack.ui_url}/v2/deployments\n"
-        f"[bold]Ray[/]       {stack.ray_url}, needs the ray_token in {stack.folder}/stack.json\n"
+        f"[bold]Ray[/]       {stack.ray_url}, needs the ray_token in {folder}/stack.json\n"
         f"[bold]next[/]      open Prefect's page, pick classify-images, Run, Custom run, Submit;\n"
         "          then the run: four bars fill, and its report is among the artifacts\n"
         f"          or on the command line: export PREFECT_API_URL={stack.api_url}\n"
         "          prefect deployment run batch-inference/classify-images --watch\n"
-        "[bold]logs[/]      " + str(stack.folder / "logs") + "\n"
+        f"[bold]logs[/]      {folder}/logs\n"
         "[bold]end[/]       make down"
     )
 

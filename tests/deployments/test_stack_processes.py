@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from deployments.stack import stack as whole_stack
-from deployments.stack.__main__ import app
+from deployments.stack.__main__ import app, introduce, say
 from deployments.stack.ports import any_free_port, free_port_from, is_free
 from deployments.stack.processes import ServiceFailedError, await_ready, start
 from deployments.stack.registration import register
@@ -56,6 +56,16 @@ def test_down_ends_services_and_what_they_left_behind(tmp_path: Path) -> None:
         assert not psutil.pid_exists(orphan.pid)
         assert stranger.poll() is None
     assert not down(tmp_path, print), "there is no stack any more"
+
+
+def test_folders_and_names_are_told_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path("/data/[old]:eyes:/[/b]")
+    introduce(Stack(folder, State(prefect_port=1, ray_port=2), print))
+    say(f"the automation '[nightly] alert [/]' of {folder}")
+    said = capsys.readouterr().err
+    assert f"needs the ray_token in {folder}/stack.json" in said
+    assert f"{folder}/logs" in said
+    assert f"'[nightly] alert [/]' of {folder}" in said
 
 
 def test_a_service_that_ends_of_itself_meanwhile_keeps_no_other_running(
