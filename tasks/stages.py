@@ -250,7 +250,9 @@ def held_up(progress: dict[str, Any], stage: str) -> str:
     if progress["waits_for"]:
         return f"waits for {progress['waits_for']}"
     quiet = progress["at"] - counts["updated"]  # by the clock of one machine
-    return f"no row for {duration(quiet)}" if quiet >= QUIET_SECONDS else ""
+    if quiet < QUIET_SECONDS or stage == STAGES[-1]:  # which gathers rows for a file
+        return ""
+    return f"no row for {duration(quiet)}"
 
 
 def moved(counts: dict[str, Any], halt: str = "") -> str:

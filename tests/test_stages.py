@@ -118,6 +118,11 @@ def test_a_stage_that_gets_no_further_does_not_look_as_if_it_did(
     }
 
 
+def test_writers_that_gather_rows_for_a_file_are_not_said_to_stand_still() -> None:
+    said = progress(write="running") | {"waits_for": None, "at": 302.0}
+    assert stages.summary(Look(said), "write") == "10 rows, 10 rows/s, 1 s left"
+
+
 @pytest.mark.parametrize("is_told", [True, False], ids=["failed", "stopped"])
 def test_a_stage_of_a_job_that_is_over_has_no_time_left(is_told: bool) -> None:
     said = progress(preprocess="running", infer="running", write="waiting")
