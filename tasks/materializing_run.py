@@ -5,10 +5,12 @@ other. What it has kept serves every run over the same inputs with the same sour
 """
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from tasks.errors import StageFailed
@@ -16,20 +18,26 @@ from tasks.kinds.sinks import ParquetSink
 from tasks.outputs import output_of, place_of_materialized
 from tasks.plan import PlannedRun
 from tasks.planning.config import digest
+from tasks.planning.sharding import have_same_contents
 from tasks.protocol.acceptance import Gap
 from tasks.protocol.asked_at_once import ASKED_AT_ONCE, fetched
 from tasks.protocol.layout import RunFolder
-from tasks.protocol.materialized_rows import KEPT_SCHEMA, MaterializedRun, kept_for
+from tasks.protocol.materialized_rows import (
+    KEPT_SCHEMA,
+    MaterializedRun,
+    are_kept,
+    kept_for,
+    left_of,
+)
 from tasks.protocol.plan_file import (
-    Content,
+    SHARD_SCHEMA,
     Plan,
-    Shard,
     first_plan,
     load_plan,
-    shard_table,
     shards_of,
     supersede,
 )
+from tasks.protocol.same_shards import places_in
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.counts import BEFORE_CUT
 from tasks.record_coverage import accepted_in, rows_settled
@@ -42,6 +50,8 @@ FORMAT = 1
 """Of what is kept; rows of another are not taken."""
 NOT_THE_ROWS = {"exclude", "on_empty", "shuffle_seed"}
 """Fields of a source that decide which inputs there are, or their order, but not a row."""
+PLANS_AT_A_TIME = 256
+"""Of other runs, in memory: as a rule each is of inputs that no other one has kept."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +89,7 @@ def plan_materializing_run(main: PlannedRun) -> MaterializingRun | None:
     run = output.run(run_id_of(run_key))
     old = load_plan(storage, run)
     shards = shards_to_materialize(main, spec, run, old)
-    if not shards and old is None:
+    if not len(shards) and old is None:
         return None
     plan = save_and_reload(storage, run, plan_of(old, shards, main.plan.pins))
     save_header(storage, run, run_key, {}, spec, 0)
@@ -109,12 +119,13 @@ def key_of_first_job(main: PlannedRun, spec: BatchInferenceSpec) -> str:
     return digest([spec.sink.path, main.run_key])
 
 
-def plan_of(old: Plan | None, shards: list[Shard], pins: dict[str, Any]) -> Plan:
+def plan_of(old: Plan | None, shards: pa.Table, pins: dict[str, Any]) -> Plan:
     """The plan of the first job, as it is where nothing has changed."""
     if old is None:
-        return first_plan(shard_table(shards), pins)
-    same = {each.content for each in shards_of(old.shards)} == {each.content for each in shards}
-    return old if same else supersede(old, shards, pins)
+        return first_plan(shards, pins)
+    if have_same_contents(old.shards, shards):
+        return old
+    return supersede(old, shards_of(shards), pins)
 
 
 def spec_before(main: PlannedRun) -> BatchInferenceSpec:
@@ -141,38 +152,60 @@ def key_of(main: PlannedRun) -> str:
 
 def shards_to_materialize(
     main: PlannedRun, spec: BatchInferenceSpec, run: RunFolder, old: Plan | None
-) -> list[Shard]:
+) -> pa.Table:
     """Shards that are still to be predicted and that no other run has kept wholly.
 
     Those that the first job has begun with stay in its plan, whatever became of them: what it has
     recorded counts as long as its plan has all of a record's shards.
     """
-    own = {shard.content for shard in shards_of(old.shards)} if old else set()
-    left = set(main.gap(main.accepted(), retry_rejected=True).shards.tolist())
-    shards = shards_of(main.plan.shards)
-    new = {s.content for at, s in enumerate(shards) if at in left and s.content not in own}
-    for other in materialized_runs(spec, new):
-        if other.run != run:
-            new -= other.numbers.keys()
-    return [shard for shard in shards if shard.content in own | new]
+    shards = main.plan.shards.select(SHARD_SCHEMA.names)
+    is_new, is_own = np.zeros((2, len(shards)), dtype=bool)
+    is_new[main.gap(main.accepted(), retry_rejected=True).shards] = True
+    if old is not None:
+        is_own = places_in(old.shards, shards) >= 0
+    is_new &= ~is_own
+    others = other_materialized_runs(spec, run, shards.filter(pa.array(is_new)))
+    is_new &= ~are_kept(shards, others)
+    return shards.filter(pa.array(is_own | is_new))
 
 
-def materialized_runs(spec: BatchInferenceSpec, contents: set[Content]) -> list[MaterializedRun]:
-    """Runs that have kept rows of some shards under the same key, or are about to."""
+def other_materialized_runs(
+    spec: BatchInferenceSpec, run: RunFolder, shards: pa.Table
+) -> list[MaterializedRun]:
+    """Runs beside one that have kept rows of some shards under the same key, or are about to."""
     storage, output = output_of(spec)
-    runs = map(output.run, sorted(storage.folders(output.runs)) if contents else [])
+    folders = sorted(storage.folders(output.runs)) if len(shards) else []
+    others = [each for each in map(output.run, folders) if each != run]
     # Years of nights have left one each, and a store answers three times for each.
-    found = fetched(partial(materialized_run, storage, contents), runs, ASKED_AT_ONCE)
-    return [each for each in found if each]
+    found = list[tuple[RunFolder, Plan]]()
+    for start in range(0, len(others), PLANS_AT_A_TIME):
+        some = others[start : start + PLANS_AT_A_TIME]
+        plans = fetched(partial(plan_to_keep, storage), some, ASKED_AT_ONCE)
+        found += with_any_of(
+            shards, [(each, plan) for each, plan in zip(some, plans, strict=True) if plan]
+        )
+    return [*fetched(lambda each: materialized_run(storage, *each), found, ASKED_AT_ONCE)]
 
 
-def materialized_run(
-    storage: FsspecStorage, contents: set[Content], run: RunFolder
-) -> MaterializedRun | None:
-    """What a run has kept; None where it was not to keep any of some shards."""
-    plan = load_plan(storage, run) if storage.stat(run.header) else None
-    if plan is None or contents.isdisjoint(shard.content for shard in shards_of(plan.shards)):
-        return None
+def with_any_of(
+    shards: pa.Table, planned: list[tuple[RunFolder, Plan]]
+) -> Iterator[tuple[RunFolder, Plan]]:
+    """Runs that are to keep any of some shards, which are looked for in all plans at once."""
+    tables = [plan.shards.select(SHARD_SCHEMA.names) for _, plan in planned]
+    places = places_in(shards, pa.concat_tables([SHARD_SCHEMA.empty_table(), *tables]))
+    for each, table in zip(planned, tables, strict=True):
+        own, places = np.split(places, [len(table)])
+        if (own >= 0).any():
+            yield each
+
+
+def plan_to_keep(storage: FsspecStorage, run: RunFolder) -> Plan | None:
+    """The plan of a run that keeps rows; None where it is not wholly stored."""
+    return load_plan(storage, run) if storage.stat(run.header) else None
+
+
+def materialized_run(storage: FsspecStorage, run: RunFolder, plan: Plan) -> MaterializedRun:
+    """What a run has kept."""
     return MaterializedRun(run, plan, accepted_in(storage, run, plan, takes_new_columns=False))
 
 
@@ -185,13 +218,13 @@ def todo_materialized(main: PlannedRun, gap: Gap) -> pa.Table:
     spec = spec_before(main)
     storage, output = output_of(spec)
     run = output.run(run_id_of(key_of_first_job(main, spec)))
-    contents = {shard.content for shard in shards_of(main.plan.shards.take(pa.array(gap.shards)))}
-    own = materialized_run(storage, contents, run)
-    missing = contents - own.numbers.keys() if own else contents
-    others = [each for each in materialized_runs(spec, missing) if each.run != run]
+    plan, left = plan_to_keep(storage, run), left_of(main.plan, gap)
+    own = [materialized_run(storage, run, plan)] if plan else []
+    missing = left.filter(pa.array(~are_kept(left, own)))
+    others = other_materialized_runs(spec, run, missing)
     try:
-        kept = kept_for(main.plan, main.accepted(), gap, [own, *others] if own else others)
+        found = kept_for(main.plan, main.accepted(), gap, [*own, *others])
     except FileNotFoundError as error:
         gone = StageFailed(f"its rows kept in {spec.sink.path}.state are gone; run again")
         raise gone.locate("read", str(error)) from error
-    return pa.Table.from_pylist([each.line for each in kept], KEPT_SCHEMA)
+    return pa.Table.from_pylist([each.line for each in found], KEPT_SCHEMA)

@@ -4,7 +4,6 @@ They lie in runs of their own that are never published, each with a plan and rec
 number is that run's, so rows get the ids that the run has which takes them.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,16 +19,17 @@ from tasks.protocol.ids import (
     ROW_BITS,
     IdRuns,
     Ids,
+    Mask,
     are_in,
-    as_ids,
     distinct,
     row_of,
     shard_of,
 )
 from tasks.protocol.layout import RunFolder
-from tasks.protocol.plan_file import Content, Plan, shards_of
+from tasks.protocol.plan_file import SHARD_SCHEMA, Plan
 from tasks.protocol.ranges import IdRanges
 from tasks.protocol.records import Record, all_ids
+from tasks.protocol.same_shards import places_in
 from tasks.protocol.shard_ends import Ends
 
 KEPT_SCHEMA = pa.schema(
@@ -37,10 +37,12 @@ KEPT_SCHEMA = pa.schema(
         ("file", pa.string()),
         ("size", pa.int64()),
         ("rows", pa.int64()),  # left to do
-        ("numbers", pa.string()),  # JSON: [number there, number here] of each shard to take
+        ("there", pa.string()),  # JSON: runs of numbers of the shards to take, where it was made
+        ("here", pa.string()),  # JSON: runs of their numbers here
         ("covered", pa.string()),  # JSON: runs of ids, as they are here, to leave out
     ]
 )
+IN_RUNS = ("there", "here", "covered")
 
 
 @dataclass(frozen=True)
@@ -50,21 +52,21 @@ class Kept:
     file: str
     size: int
     rows: int
-    numbers: dict[int, int]
-    """Shards to take: their number in the plan it was made by, and the one in ours."""
+    there: IdRuns
+    """Shards to take: their numbers in the plan it was made by."""
+    here: IdRuns
+    """Their numbers in ours, in the same order."""
     covered: IdRuns
 
     @property
     def line(self) -> dict[str, Any]:
         """As a line of a todo."""
-        numbers = json.dumps(list(self.numbers.items()))
-        return {**self.__dict__, "numbers": numbers, "covered": self.covered.as_json()}
+        return {**self.__dict__, **{name: getattr(self, name).as_json() for name in IN_RUNS}}
 
     @classmethod
     def of_line(cls, line: dict[str, Any]) -> "Kept":
         """Read back."""
-        numbers, covered = dict(json.loads(line["numbers"])), IdRuns.of_json(line["covered"])
-        return cls(line["file"], line["size"], line["rows"], numbers, covered)
+        return cls(**{**line, **{name: IdRuns.of_json(line[name]) for name in IN_RUNS}})
 
 
 @dataclass(frozen=True)
@@ -76,12 +78,31 @@ class MaterializedRun:
     accepted: Accepted
 
     @cached_property
-    def numbers(self) -> dict[Content, int]:
-        """Numbers of the shards of which every row has an outcome."""
-        left = find_gap(self.plan, self.accepted, retry_rejected=False).shards
-        whole = np.delete(np.arange(len(self.plan.shards)), left)
-        shards = shards_of(self.plan.shards.take(pa.array(whole, pa.int64())))
-        return {shard.content: shard.number for shard in shards}
+    def whole(self) -> pa.Table:
+        """The shards of which every row has an outcome."""
+        gap = find_gap(self.plan, self.accepted, retry_rejected=False)
+        is_whole = np.ones(len(self.plan.shards), dtype=bool)
+        is_whole[gap.shards] = False
+        return self.plan.shards.select(SHARD_SCHEMA.names).filter(pa.array(is_whole))
+
+
+def left_of(plan: Plan, gap: Gap) -> pa.Table:
+    """The shards of a plan that have something left."""
+    is_left = np.zeros(len(plan.shards), dtype=bool)
+    is_left[gap.shards] = True
+    return plan.shards.filter(pa.array(is_left))
+
+
+def wholly_kept(runs: list[MaterializedRun]) -> pa.Table:
+    """The shards that some runs have kept wholly, one run's after another's."""
+    return pa.concat_tables([SHARD_SCHEMA.empty_table(), *(run.whole for run in runs)])
+
+
+def are_kept(shards: pa.Table, runs: list[MaterializedRun]) -> Mask:
+    """Which of some shards any of these runs has kept wholly."""
+    places, found = places_in(shards, wholly_kept(runs)), np.zeros(len(shards), dtype=bool)
+    found[places[places >= 0]] = True
+    return found
 
 
 def kept_for(plan: Plan, accepted: Accepted, gap: Gap, runs: list[MaterializedRun]) -> list[Kept]:
@@ -96,56 +117,80 @@ def kept_for(plan: Plan, accepted: Accepted, gap: Gap, runs: list[MaterializedRu
     Raises:
         FileNotFoundError: nobody has kept a shard; names its path.
     """
-    left = {s.content: s.number for s in shards_of(plan.shards.take(pa.array(gap.shards)))}
+    left = left_of(plan, gap)
+    places, numbers = places_in(left, wholly_kept(runs)), plan.numbers[gap.shards]
+    is_found = np.zeros(len(left), dtype=bool)
     found: list[Kept] = []
     for run in runs:
-        numbers = {run.numbers[each]: left.pop(each) for each in [*left] if each in run.numbers}
-        found += kept_by(run, numbers, gap.covered, accepted.ends)
-    if left:
-        raise FileNotFoundError(next(iter(left))[0])
+        own, places = np.split(places, [len(run.whole)])
+        is_new = (own >= 0) & ~is_found[own]
+        is_found[own[is_new]] = True
+        there = run.whole["number"].to_numpy()[is_new]
+        found += kept_by(run, there, numbers[own[is_new]], gap.covered, accepted.ends)
+    if not is_found.all():
+        raise FileNotFoundError(left["path"][int(np.argmin(is_found))].as_py())
     return found
 
 
 def kept_by(
-    run: MaterializedRun, numbers: dict[int, int], covered: IdRanges, ends: Ends
+    run: MaterializedRun, there: Ids, here: Ids, covered: IdRanges, ends: Ends
 ) -> Iterator[Kept]:
-    """A run's batches with rows or ends of some shards that are not settled."""
-    aside = set(run.accepted.rejected.ids().tolist())
+    """A run's batches with rows or ends of some shards that are not settled.
+
+    Args:
+        run: that has kept them.
+        there: the shards' numbers in its plan, ascending.
+        here: their numbers in ours.
+        covered: our rows that are settled.
+        ends: our shards that were read to their end.
+    """
+    aside = run.accepted.rejected.ids()
+    is_open = np.ones(len(aside), dtype=bool)
     for record in reversed(run.accepted.records):  # of a row set aside twice, the last reason
         rejected = record.rejected.ids()
-        last = np.array([each in aside for each in rejected.tolist()], dtype=bool)
-        aside.difference_update(rejected.tolist())
-        own = {number: numbers[number] for number in shards_in(record) if number in numbers}
-        ids = renumbered(np.concatenate([all_ids(record.settled), rejected[last]]), own)
+        last = are_in(aside, rejected)
+        at = np.searchsorted(aside, rejected[last])
+        last[last] = is_open[at]
+        is_open[at] = False
+        shards = shards_in(record)
+        own = shards[are_in(there, shards)]
+        own_here = here[np.searchsorted(there, own)]
+        ids = renumbered(np.concatenate([all_ids(record.settled), rejected[last]]), own, own_here)
         done = ids[covered.has(ids)]
-        ended = as_ids(own[end.shard] for end in record.ends if end.shard in own)
+        ended = own_here[are_in(Ends.of([record.ends]).first().shards, own)]
         if len(done) == len(ids) and are_in(ends.shards, ended).all():
             continue
         (file,) = record.files
-        without_ids = distinct(np.append(done, renumbered(rejected[~last], own)))
+        without_ids = distinct(np.append(done, renumbered(rejected[~last], own, own_here)))
         path = f"{run.run.staging}/{file.name}"
-        yield Kept(path, file.size, len(ids) - len(done), own, IdRuns.of(without_ids))
+        numbers = IdRuns.of(own), IdRuns.of(own_here)
+        yield Kept(path, file.size, len(ids) - len(done), *numbers, IdRuns.of(without_ids))
 
 
-def shards_in(record: Record) -> list[int]:
-    """Numbers of the shards that a record speaks of."""
+def shards_in(record: Record) -> Ids:
+    """Numbers of the shards that a record speaks of, ascending."""
     ids = all_ids((*record.settled, record.rejected))
-    return sorted({*distinct(shard_of(ids)).tolist(), *(end.shard for end in record.ends)})
+    return distinct(np.append(shard_of(ids), Ends.of([record.ends]).shards))
 
 
-def renumbered(ids: Ids, numbers: dict[int, int]) -> Ids:
-    """Ids with their shards' other numbers; those of other shards are left out."""
-    old = as_ids(sorted(numbers))
-    ids = ids[are_in(old, shard_of(ids))]
-    new = as_ids(numbers[number] for number in sorted(numbers))
-    return new[np.searchsorted(old, shard_of(ids))] << ROW_BITS | row_of(ids)
+def renumbered(ids: Ids, there: Ids, here: Ids) -> Ids:
+    """Ids with their shards' other numbers; those of other shards are left out.
+
+    Args:
+        ids: some.
+        there: the shards' numbers in them, ascending.
+        here: the ones that they get.
+    """
+    ids = ids[are_in(there, shard_of(ids))]
+    return here[np.searchsorted(there, shard_of(ids))] << ROW_BITS | row_of(ids)
 
 
 def take(batch: RowBatch, kept: Kept) -> RowBatch:
     """What is wanted of a batch, with the ids that its rows have here."""
-    numbers = kept.numbers
-    wanted = batch.rows.filter(pa.array(np.isin(shard_of(batch.ids), as_ids(numbers))))
-    ids = pa.array(renumbered(batch.ids, numbers))
+    there, here = kept.there.ids(), kept.here.ids()
+    numbers = dict(zip(there.tolist(), here.tolist(), strict=True))
+    wanted = batch.rows.filter(pa.array(are_in(there, shard_of(batch.ids))))
+    ids = pa.array(renumbered(batch.ids, there, here))
     mine = replace(
         batch,
         rows=wanted.set_column(wanted.column_names.index(ROW), ROW, ids),
@@ -154,7 +199,7 @@ def take(batch: RowBatch, kept: Kept) -> RowBatch:
             for each in batch.rejected
             if each.id >> ROW_BITS in numbers
         ),
-        filtered=IdRuns.of(renumbered(batch.filtered.ids(), numbers)),
+        filtered=IdRuns.of(renumbered(batch.filtered.ids(), there, here)),
         ends=tuple(ShardEnd(numbers[e.shard], e.rows) for e in batch.ends if e.shard in numbers),
         sources={numbers[n]: path for n, path in batch.sources.items() if n in numbers},
         first_rows={numbers[n]: row for n, row in batch.first_rows.items() if n in numbers},
