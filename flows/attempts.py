@@ -22,7 +22,7 @@ from tasks.errors import (
     RunStopped,
 )
 from tasks.lineage import publish_run
-from tasks.materializing_run import MaterializingRun, plan_materializing_run
+from tasks.materializing_run import MaterializingRun, kept_at, plan_materializing_run
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Gap
 from tasks.publishing.rejections import COMPUTES, with_rows, words_in
@@ -98,6 +98,9 @@ def materialize_rows(
             end_cluster(of_first.planned)
         assert isinstance(last, MaterializingRun)
         planned = last.main
+    else:
+        log = get_run_logger()
+        log.info("rows are taken from %s.state, as other jobs kept them", kept_at(planned))
     if attempt is None:
         wait([skip_stage.submit(stage) for stage in BEFORE_CUT])
     return planned, tried, attempt

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -17,15 +18,16 @@ from tasks.errors import StageFailed
 from tasks.kinds.sinks import ParquetSink
 from tasks.outputs import output_of, place_of_materialized
 from tasks.plan import PlannedRun
-from tasks.planning.config import digest
+from tasks.planning.config import config_digests, digest, other_config
 from tasks.planning.sharding import have_same_contents
 from tasks.protocol.acceptance import Gap
 from tasks.protocol.asked_at_once import ASKED_AT_ONCE, fetched
+from tasks.protocol.ids import Mask, as_ids
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.materialized_rows import (
     KEPT_SCHEMA,
     MaterializedRun,
-    are_kept,
+    first_kept,
     kept_for,
     left_of,
 )
@@ -131,21 +133,27 @@ def plan_of(old: Plan | None, shards: pa.Table, pins: dict[str, Any]) -> Plan:
 def spec_before(main: PlannedRun) -> BatchInferenceSpec:
     """What the first job is told: to keep its rows under their key, and to hold no GPU."""
     spec = main.spec
-    folder = f"{place_of_materialized(spec)}/{key_of(main)}"
-    sink = ParquetSink(path=folder, storage_options=spec.sink.storage_options)
+    sink = ParquetSink(path=kept_at(main), storage_options=spec.sink.storage_options)
     resources = Resources(num_gpus=0, max_replicas=1)
     return spec.model_copy(update={"sink": sink, "resources": resources, "gates": []})
+
+
+def kept_at(main: PlannedRun) -> str:
+    """Beside which path rows are kept under their key."""
+    return f"{place_of_materialized(main.spec)}/{key_of(main)}"
 
 
 def key_of(main: PlannedRun) -> str:
     """All that decides what a row is after the steps, but not which inputs there are."""
     spec = main.spec
+    set_up = spec.environment.model_dump(include={"pip", "env_vars"}, exclude_defaults=True)
     return digest(
         [
             FORMAT,
             spec.source.identity(NOT_THE_ROWS),
             main.plan.pins["reader"],
             [(step.identity(), step.code_digest()) for step in spec.steps],
+            *filter(None, [set_up]),
         ]
     )[:16]
 
@@ -153,7 +161,7 @@ def key_of(main: PlannedRun) -> str:
 def shards_to_materialize(
     main: PlannedRun, spec: BatchInferenceSpec, run: RunFolder, old: Plan | None
 ) -> pa.Table:
-    """Shards that are still to be predicted and that no other run has kept wholly.
+    """Shards that are still to be predicted and whose rows are not taken from other runs.
 
     Those that the first job has begun with stay in its plan, whatever became of them: what it has
     recorded counts as long as its plan has all of a record's shards.
@@ -164,27 +172,71 @@ def shards_to_materialize(
     if old is not None:
         is_own = places_in(old.shards, shards) >= 0
     is_new &= ~is_own
-    others = other_materialized_runs(spec, run, shards.filter(pa.array(is_new)))
-    is_new &= ~are_kept(shards, others)
+    wanted = shards.filter(pa.array(is_new))
+    is_new[is_new] = ~are_to_take(main, wanted, other_materialized_runs(main, run, wanted))
     return shards.filter(pa.array(is_own | is_new))
 
 
+def are_to_take(main: PlannedRun, shards: pa.Table, others: list[MaterializedRun]) -> Mask:
+    """Which shards' rows a run takes from others, that have kept them wholly.
+
+    Where more rows of these were set aside than it may be published without, those with any are
+    prepared once more: perhaps what was wrong is mended, and nothing else would show that.
+
+    Args:
+        main: the run.
+        shards: some that it has to predict.
+        others: where to look; each shard's rows are taken from the first that has it.
+    """
+    first = first_kept(shards, others)
+    is_kept = first >= 0
+    rejected, settled = np.hstack([(as_ids(()),) * 2, *(run.rows_of_whole for run in others)])
+    rejected, settled = rejected[first[is_kept]], settled[first[is_kept]]
+    rows = main.plan.known_rows or int((rejected + settled).sum())
+    if not main.spec.errors.allows(int(rejected.sum()), rows):
+        is_kept[is_kept] = rejected == 0
+    return is_kept
+
+
 def other_materialized_runs(
-    spec: BatchInferenceSpec, run: RunFolder, shards: pa.Table
+    main: PlannedRun, run: RunFolder, shards: pa.Table
 ) -> list[MaterializedRun]:
-    """Runs beside one that have kept rows of some shards under the same key, or are about to."""
-    storage, output = output_of(spec)
-    folders = sorted(storage.folders(output.runs)) if len(shards) else []
+    """Runs beside one that have kept rows of some shards under the same key, or are about to.
+
+    Args:
+        main: the run that is to take them.
+        run: its own first job's.
+        shards: the ones that are wanted.
+
+    Returns:
+        The last one first.
+    """
+    storage, output = output_of(spec_before(main))
+    is_asked = len(shards) and not is_made_again(main)
+    folders = sorted(storage.folders(output.runs)) if is_asked else []
     others = [each for each in map(output.run, folders) if each != run]
     # Years of nights have left one each, and a store answers three times for each.
     found = list[tuple[RunFolder, Plan]]()
     for start in range(0, len(others), PLANS_AT_A_TIME):
         some = others[start : start + PLANS_AT_A_TIME]
         plans = fetched(partial(plan_to_keep, storage), some, ASKED_AT_ONCE)
-        found += with_any_of(
-            shards, [(each, plan) for each, plan in zip(some, plans, strict=True) if plan]
-        )
-    return [*fetched(lambda each: materialized_run(storage, *each), found, ASKED_AT_ONCE)]
+        planned = [(each, plan) for each, plan in zip(some, plans, strict=True) if plan]
+        found += with_any_of(shards, planned)
+    runs = fetched(lambda each: materialized_run(storage, *each), found, ASKED_AT_ONCE)
+    return sorted(runs, key=attrgetter("last_record"), reverse=True)
+
+
+def is_made_again(main: PlannedRun) -> bool:
+    """Whether somebody has what is published replaced by the same config.
+
+    Then something has changed of which nobody here knows, such as an installed package or a file
+    that a step's code opens, and what was kept may be of before.
+    """
+    if not main.options.replace_output:
+        return False
+    seen, fingerprints = main.ledger.look(), main.plan.pins["fingerprints"]
+    configs = config_digests(main.spec, fingerprints, main.options.limit)
+    return bool(seen.entries) and other_config(seen, configs) is None
 
 
 def with_any_of(
@@ -220,8 +272,8 @@ def todo_materialized(main: PlannedRun, gap: Gap) -> pa.Table:
     run = output.run(run_id_of(key_of_first_job(main, spec)))
     plan, left = plan_to_keep(storage, run), left_of(main.plan, gap)
     own = [materialized_run(storage, run, plan)] if plan else []
-    missing = left.filter(pa.array(~are_kept(left, own)))
-    others = other_materialized_runs(spec, run, missing)
+    missing = left.filter(pa.array(first_kept(left, own) < 0))
+    others = other_materialized_runs(main, run, missing)
     try:
         found = kept_for(main.plan, main.accepted(), gap, [*own, *others])
     except FileNotFoundError as error:

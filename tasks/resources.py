@@ -118,9 +118,11 @@ class PreprocessOptions(StageOptions):
         False,
         description="Split the run into two jobs, each retried on its own: the first reads, "
         "applies the steps and keeps the rows; the second does the rest. Later runs with the same "
-        "source and steps reuse the kept rows, whatever their model. They take the space of the "
-        "rows after the steps, compressed, and stay until somebody deletes them. --limit, preview "
-        "and redrive run as one job.",
+        "source, steps, code, environment.pip and environment.env_vars reuse the kept rows, "
+        "whatever their model. Nothing else counts, such as an installed package or a file that "
+        "your step opens: run --replace-output with an unchanged spec prepares all rows again. "
+        "They take the space of the rows after the steps, compressed, and stay until somebody "
+        "deletes them. --limit, preview and redrive run as one job.",
     )
     max_workers: int | None = Field(
         None,

@@ -19,7 +19,6 @@ from tasks.protocol.ids import (
     ROW_BITS,
     IdRuns,
     Ids,
-    Mask,
     are_in,
     distinct,
     row_of,
@@ -77,6 +76,11 @@ class MaterializedRun:
     plan: Plan
     accepted: Accepted
 
+    @property
+    def last_record(self) -> str:
+        """What it has recorded last, by name: names sort by time."""
+        return max((record.name for record in self.accepted.records), default="")
+
     @cached_property
     def whole(self) -> pa.Table:
         """The shards of which every row has an outcome."""
@@ -84,6 +88,12 @@ class MaterializedRun:
         is_whole = np.ones(len(self.plan.shards), dtype=bool)
         is_whole[gap.shards] = False
         return self.plan.shards.select(SHARD_SCHEMA.names).filter(pa.array(is_whole))
+
+    @property
+    def rows_of_whole(self) -> tuple[Ids, Ids]:
+        """How many rows of each of these were set aside, and how many were not."""
+        numbers = self.whole["number"].to_numpy()
+        return self.accepted.rejected.count_in(numbers), self.accepted.settled.count_in(numbers)
 
 
 def left_of(plan: Plan, gap: Gap) -> pa.Table:
@@ -93,16 +103,17 @@ def left_of(plan: Plan, gap: Gap) -> pa.Table:
     return plan.shards.filter(pa.array(is_left))
 
 
-def wholly_kept(runs: list[MaterializedRun]) -> pa.Table:
-    """The shards that some runs have kept wholly, one run's after another's."""
-    return pa.concat_tables([SHARD_SCHEMA.empty_table(), *(run.whole for run in runs)])
+def first_kept(shards: pa.Table, runs: list[MaterializedRun]) -> Ids:
+    """Where each shard stands first among those that some runs have kept wholly, one after another.
 
-
-def are_kept(shards: pa.Table, runs: list[MaterializedRun]) -> Mask:
-    """Which of some shards any of these runs has kept wholly."""
-    places, found = places_in(shards, wholly_kept(runs)), np.zeros(len(shards), dtype=bool)
-    found[places[places >= 0]] = True
-    return found
+    Returns:
+        Of a shard that none has kept, -1.
+    """
+    whole = pa.concat_tables([SHARD_SCHEMA.empty_table(), *(run.whole for run in runs)])
+    places, first = places_in(shards, whole), np.full(len(shards), -1)
+    for_one = np.flatnonzero(places >= 0)[::-1]
+    first[places[for_one]] = for_one  # where several runs have kept one, the first is set last
+    return first
 
 
 def kept_for(plan: Plan, accepted: Accepted, gap: Gap, runs: list[MaterializedRun]) -> list[Kept]:
@@ -118,17 +129,17 @@ def kept_for(plan: Plan, accepted: Accepted, gap: Gap, runs: list[MaterializedRu
         FileNotFoundError: nobody has kept a shard; names its path.
     """
     left = left_of(plan, gap)
-    places, numbers = places_in(left, wholly_kept(runs)), plan.numbers[gap.shards]
-    is_found = np.zeros(len(left), dtype=bool)
+    first, numbers = first_kept(left, runs), plan.numbers[gap.shards]
+    if (first < 0).any():
+        raise FileNotFoundError(left["path"][int(np.argmin(first))].as_py())
+    order = np.argsort(first)
+    first, numbers = first[order], numbers[order]
     found: list[Kept] = []
     for run in runs:
-        own, places = np.split(places, [len(run.whole)])
-        is_new = (own >= 0) & ~is_found[own]
-        is_found[own[is_new]] = True
-        there = run.whole["number"].to_numpy()[is_new]
-        found += kept_by(run, there, numbers[own[is_new]], gap.covered, accepted.ends)
-    if not is_found.all():
-        raise FileNotFoundError(left["path"][int(np.argmin(is_found))].as_py())
+        count = int(np.searchsorted(first, len(run.whole)))
+        there = run.whole["number"].to_numpy()[first[:count]]
+        found += kept_by(run, there, numbers[:count], gap.covered, accepted.ends)
+        first, numbers = first[count:] - len(run.whole), numbers[count:]
     return found
 
 
