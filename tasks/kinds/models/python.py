@@ -52,7 +52,8 @@ class PythonModel(Model):
     with_row_ids: bool = Field(
         default=False,
         description="Pass row ids in the column __row; code that returns it may reorder rows and "
-        "change input columns; children of one row stay in their order.",
+        "change input columns; children of one row stay in their order. An id is of one run: "
+        "verify, redrive and other runs number rows anew, so seed random numbers from a column.",
     )
     weights_field: ClassVar[str] = "weight_files"
     own_precision: ClassVar[str | None] = "your own code sets its precision; leave it auto"

@@ -44,7 +44,8 @@ class PythonStep(Step):
     with_row_ids: bool = Field(
         default=False,
         description="Pass row ids in the column __row. Code that returns it may leave rows out "
-        "(they are filtered) or repeat an id (one row in, many out).",
+        "(they are filtered) or repeat an id (one row in, many out). An id is of one run: verify, "
+        "redrive and other runs number rows anew, so seed random numbers from a column.",
     )
 
     def check(self) -> None:

@@ -162,7 +162,8 @@ class HuggingFaceOptions(FormModel):
     do_sample: bool | None = Field(
         default=None,
         description="Generation: draw each token at random instead of taking the likeliest. What a "
-        "row gets depends only on the seed and the row, not on the rows beside it.",
+        "row gets depends only on the seed and the row's place in its run, not on the rows beside "
+        "it; a redrive of the row, or another run, may draw others.",
     )
     temperature: float | None = Field(
         default=None,

@@ -123,7 +123,8 @@ class VllmOptions(SamplingOptions):
     seed: int | None = Field(
         default=None,
         description="Generation with a temperature: another seed gives other texts. What a row "
-        "gets depends on the seed and the row, not on the rows beside it. Empty: 0.",
+        "gets depends on the seed and the row's place in its run, not on the rows beside it; a "
+        "redrive of the row, or another run, may draw others. Empty: 0.",
     )
     top_k: int | None = Field(
         default=None,
