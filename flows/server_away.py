@@ -16,6 +16,7 @@ from flows.console import console, escape
 from flows.ending import SERVER_GIVEN_UP
 from flows.named_server import cause_of, server_shown, trouble_with_server
 from tasks.errors import BatchInferenceError, Unreachable
+from tasks.stages import catch_up
 from tasks.timeouts import until_reachable
 
 AT_COMMAND = ContextVar("at_command", default=False)
@@ -67,6 +68,8 @@ def await_server() -> None:
         if at_command:
             ask_no_more_than_once()
             SERVER_GIVEN_UP.set()
+        return
+    catch_up()
 
 
 def ask_no_more_than_once() -> None:

@@ -134,7 +134,9 @@ class StageArtifact:
         self.id: Any = None
         self.begun = time.monotonic()
         self.shown = 0.0
-        self.summary = ""
+        self.summary = self.drawn = ""
+        """What is to be seen, and what the server has taken."""
+        self.percent = 0.0
         self.is_gone = False
         """Whether somebody has deleted it, alone or with its flow run."""
         self.update: Thread | None = None
@@ -146,20 +148,22 @@ class StageArtifact:
         if not counts or not (now or self.is_due()):
             return
         self.shown = time.monotonic()
-        self.summary = summary(look, self.stage)
-        self.send(percent_of(counts), LAST_UPDATE_SECONDS if now else 0.0)
+        self.summary, self.percent = summary(look, self.stage), percent_of(counts)
+        self.send(LAST_UPDATE_SECONDS if now else 0.0)
+        if now:
+            SHOWN_LAST.append(self)
 
     def leave(self, look: Look) -> None:
         """Say that the stage was stopped, as far as the server hears of it at once."""
         if counts := look.stage(self.stage):
-            self.summary = summary(look, self.stage, is_over=True)
-            self.send(percent_of(counts), 0.0)
+            self.summary, self.percent = summary(look, self.stage, is_over=True), percent_of(counts)
+            self.send(0.0)
+            SHOWN_LAST.append(self)
 
-    def send(self, percent: float, seconds: float) -> None:
+    def send(self, seconds: float) -> None:
         """Send an update, unless the server is still busy with the one before.
 
         Args:
-            percent: of the rows that are through.
             seconds: how long to wait for the server.
         """
         if self.update:
@@ -168,26 +172,41 @@ class StageArtifact:
                 return
         if self.is_gone:
             return
-        draw = partial(self.draw, percent, self.summary)
+        draw = partial(self.draw, self.percent, self.summary)
         self.update = shown_beside(f"the stage {self.stage}", draw)
         self.update.join(seconds)
 
     def draw(self, percent: float, summary: str) -> None:
         """Make the artifact, or bring it up to date."""
-        if self.id is None:
-            self.id = create_progress_artifact(percent, key=self.key, description=summary)
-            return
         try:
-            update_progress_artifact(self.id, percent, description=summary)
+            if self.id is None:
+                self.id = create_progress_artifact(percent, key=self.key, description=summary)
+            else:
+                update_progress_artifact(self.id, percent, description=summary)
         except PrefectHTTPStatusError as error:
             self.is_gone = error.response.status_code == NOT_FOUND
             raise
+        self.drawn = summary
 
     def is_due(self) -> bool:
         """Whether the last update is old enough."""
         at_first, later = REPORT_EVERY_SECONDS
         is_young = time.monotonic() - self.begun < EAGER_SECONDS
         return time.monotonic() - self.shown >= (at_first if is_young else later)
+
+
+SHOWN_LAST: list[StageArtifact] = []
+"""Of stages that are over; the server may have been away when they were."""
+
+
+def catch_up() -> None:
+    """Show what Prefect's server has missed of stages that are over; it answers by now."""
+    while SHOWN_LAST:
+        artifact = SHOWN_LAST.pop()
+        if artifact.update:
+            artifact.update.join(LAST_UPDATE_SECONDS)
+        if artifact.drawn != artifact.summary:
+            artifact.send(LAST_UPDATE_SECONDS)
 
 
 def percent_of(counts: dict[str, Any]) -> float:

@@ -10,6 +10,7 @@ from uuid import UUID
 import httpx
 import pytest
 from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
 from prefect.runtime import flow_run
 from prefect.settings import (
     PREFECT_API_URL,
@@ -26,6 +27,7 @@ from tasks.previewing import clear_away
 from tests.flows.conftest import published, spec_of
 from tests.flows.test_cli import call, write_spec
 
+SLOW = {"kind": "python", "class": "predictors:Double", "init": {"seconds": 0.1}}
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
 
@@ -104,6 +106,25 @@ def test_a_server_that_is_back_in_time_is_told_that_the_run_is_done(
     state: Any = batch_inference(spec_of(numbers), return_state=True)
     assert (state.name, len(asked)) == ("Completed", 3)
     assert "is away (ConnectError); retrying for at most 600 s" in caplog.text
+
+
+def test_a_server_that_missed_the_end_of_the_stages_shows_it_once_it_is_back(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the pictures of a run that is done would say for ever how long it goes on."""
+    really = SyncPrefectClient.update_artifact
+    monkeypatch.setattr("tasks.stages.REPORT_EVERY_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(SyncPrefectClient, "update_artifact", refuse)
+
+    def ask() -> None:
+        monkeypatch.setattr(SyncPrefectClient, "update_artifact", really)
+
+    monkeypatch.setattr(server_away, "ask_server", ask)
+    batch_inference(spec_of(numbers, name="missed", model=SLOW))
+    keys = ArtifactFilterKey(any_=[f"missed-{stage}" for stage in ("read", "infer", "write")])
+    with get_client(sync_client=True) as client:
+        found = client.read_artifacts(artifact_filter=ArtifactFilter(key=keys))
+    assert [str(each.description).partition(",000 rows")[0] for each in found] == ["1"] * 3
 
 
 @pytest.mark.parametrize(
