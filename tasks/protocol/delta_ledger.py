@@ -43,7 +43,9 @@ UNKNOWN_STORE = re.compile(r"Unknown scheme|ConfigInvalid|Unsupported \(permanen
 
 
 class DeltaLedger:
-    """One commit of the table is one entry: its version is the Delta version.
+    """An entry is one commit of the table: its version is the Delta version.
+
+    Commits of others, who maintain all tables of a bucket, bring no entry.
 
     A commit is conditional because it may not be retried: deltalake then puts exactly the next
     version's log file, which a local disk or S3's conditional put grants to one writer only.
@@ -58,8 +60,8 @@ class DeltaLedger:
         """Read the table.
 
         Raises:
-            InvalidSpec: its newest entry, or a file of it, was lost or is damaged; says how the
-                rows come back. Or deltalake knows no such storage.
+            InvalidSpec: its newest entry, or a file of it, was lost or is damaged, or others have
+                removed entries; says how the rows come back. Or deltalake knows no such storage.
         """
         if self.is_local:
             self.refuse_lost()
@@ -79,34 +81,36 @@ class DeltaLedger:
                     raise OSError(plain(error)) from error
                 raise self.damaged(error) from error
             raise
-        version, ledger_id = table.version(), str(table.metadata().id)
-        seen = KEPT.get((self.url, ledger_id, version))
+        log_version, ledger_id = table.version(), str(table.metadata().id)
+        seen = KEPT.get((self.url, ledger_id, log_version))
         if seen is None:
             KEPT.clear()  # before the other one comes: both would be in memory
             try:
-                seen = Snapshot(version, lines_of(table), ledger_id)
+                lines = lines_of(table)
             except FileNotFoundError as error:
                 raise self.lacking(plain(error)) from error
-            if version and not seen.entries:
+            seen = Snapshot(pc.max(lines["version"]).as_py() or 0, lines, ledger_id, log_version)
+            if log_version and not seen.entries:
                 raise self.lacking("none of its versions lists what it has published")
-            if seen.lines.nbytes <= KEPT_BYTES:
-                KEPT[self.url, ledger_id, version] = seen
+            self.refuse_put_back(seen.version, table.transaction_version(APP) or 0)
+            if lines.nbytes <= KEPT_BYTES:
+                KEPT[self.url, ledger_id, log_version] = seen
         return seen
 
     def commit(self, entry: Entry, seen: Snapshot) -> int:
         """Commit on top of what was seen."""
-        version = seen.version + 1
+        version = seen.next_version
         properties = CommitProperties(
             app_transactions=[Transaction(APP, version)],
             custom_metadata={"run_key": entry.run_key, "run_id": entry.run_id},
             max_commit_retries=0,
         )
-        after = version - merge_span(version)
+        after = gathered_after(version, seen.version)
         earlier = seen.lines.filter(pc.greater(seen.lines["version"], after))
         try:
             if seen.version == 0:
                 self.create()
-            table = DeltaTable(self.url, version=seen.version, storage_options=self.options)
+            table = DeltaTable(self.url, version=version - 1, storage_options=self.options)
             write_deltalake(
                 table,
                 pa.concat_tables([earlier, entry.lines(version)]),
@@ -130,7 +134,7 @@ class DeltaLedger:
     def is_as(self, seen: Snapshot) -> bool:
         """Whether nothing was committed since; what was may be ours, and its reply got lost."""
         now = self.look()
-        return (now.version, now.id) == (seen.version, seen.id)
+        return (now.next_version, now.id) == (seen.next_version, seen.id)
 
     def settle(self, versions: range) -> None:
         """Write entries out to a local disk, data files first; a store's writes are lasting."""
@@ -152,6 +156,24 @@ class DeltaLedger:
                 f"that file from a copy; or delete it and {applied} and run again, which "
                 "publishes again what that run has recorded; if that fails, as it can for a "
                 "table, publish to another path"
+            )
+            raise InvalidSpec.at("sink.path", self.url, problem)
+
+    def refuse_put_back(self, version: int, committed: int) -> None:
+        """Refuse a ledger that others have restored: the rows of what it lacks are there still.
+
+        Args:
+            version: of its last entry.
+            committed: of the last one that a transaction has brought, which no restoring undoes.
+
+        Raises:
+            InvalidSpec: says how the entries come back.
+        """
+        if committed > version:
+            problem = (
+                f"is a ledger that ends with version {version}, although version {committed} was "
+                "published: somebody has restored it to an earlier version, or deleted rows of it. "
+                f"Bring them back with DeltaTable({self.url!r}).restore({committed})"
             )
             raise InvalidSpec.at("sink.path", self.url, problem)
 
@@ -234,14 +256,20 @@ def lines_in(content: bytes) -> pa.Table:
     return file.read(use_threads=False).cast(LINE_SCHEMA)
 
 
-def merge_span(version: int) -> int:
-    """How many versions, this one the last, a commit puts into one file.
+def gathered_after(version: int, last: int) -> int:
+    """The version after which a commit puts all lines into one file, its own among them.
 
-    As in a number that counts on: each 64th version gathers 64, each 4,096th gathers 4,096. So a
-    ledger of any length is read from some dozens of files, and a line is written two or three
-    times in all. The commit that adds an entry gathers, so that there is no other kind of commit.
+    As in a number that counts on: each 64th version gathers 64, each 4,096th gathers 4,096; where
+    others have taken that one, the next entry does. So a ledger of any length is read from some
+    dozens of files, and a line is written two or three times in all. The commit that adds an entry
+    gathers, so that there is no other kind of commit.
+
+    Args:
+        version: of the commit.
+        last: of the entry before it.
     """
-    span = 1
-    while version % (span * MERGED) == 0:
+    after, span = version - 1, MERGED
+    while version // span > last // span:
+        after = (version // span - 1) * span
         span *= MERGED
-    return span
+    return after

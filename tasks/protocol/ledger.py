@@ -69,9 +69,18 @@ class Snapshot:
     """The ledger as it stood when looked at."""
 
     version: int
+    """Of the last entry; 0 before the first."""
     lines: pa.Table
     id: str = ""
     """The ledger's own: another one, that begins anew at the same path, has another id."""
+    log_version: int = 0
+    """Of what it is kept in: whoever maintains that, as by a compaction, adds versions without an
+    entry, in which nothing is published."""
+
+    @property
+    def next_version(self) -> int:
+        """That of an entry committed on top of it."""
+        return max(self.version, self.log_version) + 1
 
     @cached_property
     def changes(self) -> dict[str, list[dict[str, Any]]]:

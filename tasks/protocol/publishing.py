@@ -96,7 +96,7 @@ def entry_for(storage: Storage, output: OutputFolder, seen: Snapshot, what: Publ
     refuse_published(seen, what)
     refuse_other_config(seen, what)
     refuse_other_types(output, seen, what)
-    names = part_names(output, seen.version + 1)
+    names = part_names(output, seen.next_version)
     files = [*data_files(storage, what, names), *rejected_files(storage, what, names)]
     removed: list[str] = []
     if not what.replaces:

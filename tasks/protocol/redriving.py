@@ -35,7 +35,7 @@ def redrive_entry(
     """
     done = what.plan.rows_aside
     refuse_settled(seen, done)
-    names = part_names(output, seen.version + 1)
+    names = part_names(output, seen.next_version)
     files = [*data_files(storage, what, names), *still_rejected(storage, what, names)]
     settled = less_rows(seen.quarantine.values(), done)
     left = left_by_keys(output, seen, what)

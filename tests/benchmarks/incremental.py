@@ -16,7 +16,7 @@ from tasks.ledgers import ledger_of
 from tasks.outputs import output_of
 from tasks.planning.config import config_digests
 from tasks.planning.preflight import check_spec
-from tasks.protocol.delta_ledger import merge_span
+from tasks.protocol.delta_ledger import gathered_after
 from tasks.protocol.ids import IdRuns, as_ids
 from tasks.protocol.ledger import Entry, Snapshot
 from tasks.protocol.ledger_lines import LINE_SCHEMA, LedgerFile
@@ -118,7 +118,8 @@ def publish(spec: BatchInferenceSpec, entries: Iterable[Entry]) -> None:
     version = 0
     for version, entry in enumerate(entries, 1):
         # What a process sees that looks first; a commit needs no more of it than this.
-        seen = pa.concat_tables(kept) if merge_span(version) > 1 else LINE_SCHEMA.empty_table()
+        gathers = gathered_after(version, version - 1) < version - 1
+        seen = pa.concat_tables(kept) if gathers else LINE_SCHEMA.empty_table()
         assert ledger.commit(entry, Snapshot(version - 1, seen)) == version
         kept.append(entry.lines(version))
     storage.write(output.applied, f"{version} {ledger.look().id}".encode())

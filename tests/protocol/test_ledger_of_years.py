@@ -32,7 +32,7 @@ def of_runs(runs: int) -> pa.Table:
 
 def test_it_is_read_once_for_each_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run looks ten times: that was ten times all of it, once it had more than 64 MiB."""
-    lines = pa.concat_tables([hourly(1).lines(1)] * RUNS)
+    lines = pa.concat_tables([hourly(2).lines(2)] * RUNS)
 
     def all_of_it(table: DeltaTable) -> pa.Table:
         assert not KEPT, "two versions of it would be in memory"

@@ -64,6 +64,7 @@ class Crashing(World):
         self.calls, self.is_changed, self.states, self.ways = 0, True, [], []
         dice = self.random
         events = [self.rewrite, self.race, self.race, self.wake, self.wake, self.redrive]
+        events.append(self.maintain)
         many = dice.choice([0, 0, 1, 2])
         self.meanwhile = {dice.randint(1, 30): dice.choice(events) for _ in range(many)}
         self.lost_rate = dice.choice([0, 0, 0.03])
@@ -108,6 +109,10 @@ class Crashing(World):
     def redrive(self) -> None:
         self.tally["redrives that race"] += 1
         AloneAgain(self, self.inputs).work()
+
+    def maintain(self) -> None:
+        self.tally["versions without an entry"] += 1
+        self.ledger.maintain()
 
     def wake(self) -> None:
         if self.zombies:

@@ -118,6 +118,9 @@ class Schedule:
             self.world.pause()
         if dice.random() < 0.3:
             self.inputs.add(in_front=True)
+        elif dice.random() < 0.3:
+            self.world.tally["versions without an entry"] += 1
+            self.world.ledger.maintain()
         else:
             self.world.tally["inputs rewritten under a run"] += 1
             self.inputs.rewrite(dice.choice(sorted(self.inputs.versions)))

@@ -1,7 +1,7 @@
 """Storage and ledger in memory; what goes wrong at a call is somebody else's decision."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -112,13 +112,13 @@ NOTHING = Snapshot(0, NO_LINES)
 class PlainSnapshot(Snapshot):
     """A snapshot that keeps entries as they were made: most of a small world's time is Arrow's."""
 
-    made: tuple[Entry, ...] = ()
-    """By version, from 1 on."""
+    made: tuple[tuple[int, Entry], ...] = ()
+    """With their versions."""
 
     @cached_property
     def changes(self) -> dict[str, list[dict[str, Any]]]:
         found: dict[str, list[dict[str, Any]]] = {}
-        for version, entry in enumerate(self.made, 1):
+        for version, entry in self.made:
             for row in entry.changes(version):
                 found.setdefault(row["line"], []).append(row)
         return found
@@ -133,7 +133,7 @@ class PlainSnapshot(Snapshot):
     def table(self, line: str) -> pa.Table:
         columns = "path", "identity", "run_id", "shard", "version"
         tables = [NO_LINES.select(columns)]
-        for version, entry in enumerate(self.made, 1):
+        for version, entry in self.made:
             if entry.input_line == line:
                 path, identity, shard = entry.inputs.columns
                 same = [[value] * len(shard) for value in (entry.run_id, version)]
@@ -155,21 +155,26 @@ class SimLedger:
 
     def commit(self, entry: Entry, seen: Snapshot) -> int:
         self.faults.before("commit", "ledger", lost_commit)
-        version = self.snapshot.version + 1
+        version = self.snapshot.next_version
         if not self.is_fresh(seen):
-            raise StaleLedger(f"version {version - 1} is there, {seen.version} was seen")
+            raise StaleLedger(f"{version} comes next, not {seen.next_version}")
         self.snapshot = self.with_entry(entry, version)
         self.faults.after("commit", "ledger", lost_commit)
         return version
 
     def settle(self, versions: range) -> None: ...
 
+    def maintain(self) -> None:
+        """What a compaction of a Delta table does: another version, without an entry."""
+        if self.snapshot.version:
+            self.snapshot = replace(self.snapshot, log_version=self.snapshot.next_version)
+
     def with_entry(self, entry: Entry, version: int) -> Snapshot:
         lines = pa.concat_tables([self.snapshot.lines, entry.lines(version)])
         return Snapshot(version, lines)
 
     def is_fresh(self, seen: Snapshot) -> bool:
-        return seen.version == self.snapshot.version
+        return seen.next_version == self.snapshot.next_version
 
 
 class PlainLedger(SimLedger):
@@ -177,4 +182,4 @@ class PlainLedger(SimLedger):
 
     def with_entry(self, entry: Entry, version: int) -> Snapshot:
         made = self.snapshot.made if isinstance(self.snapshot, PlainSnapshot) else ()
-        return PlainSnapshot(version, NO_LINES, made=(*made, entry))
+        return PlainSnapshot(version, NO_LINES, made=(*made, (version, entry)))

@@ -17,6 +17,7 @@ DONE_TO_TREES = {
     "replies lost",
     "requests lost",
     "runs that race",
+    "versions without an entry",
     "zombies",
 }
 DONE_TO_RACES = DONE_TO_TREES - {"redrives that race"} | {
