@@ -1,5 +1,6 @@
 """Audit, then one conditional commit. The entry is the decision; applying it is idempotent."""
 
+import time
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ from tasks.counted import counted
 from tasks.errors import InvalidSpec, OutputHeld, RowsMissing, StaleLedger
 from tasks.protocol.acceptance import find_gap
 from tasks.protocol.applying import bring_up_to_date, catch_up
+from tasks.protocol.backoff import waits
 from tasks.protocol.ids import as_ids
 from tasks.protocol.layout import OutputFolder
 from tasks.protocol.ledger import Entry, Ledger, Snapshot
@@ -22,6 +24,7 @@ from tasks.protocol.table import refuse_moved
 from tasks.protocol.texts import large
 
 COMMIT_ATTEMPTS = 20
+"""In a row, without an entry of anybody's: what is in the way then is no other publisher."""
 
 
 def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Publication) -> int:
@@ -34,20 +37,27 @@ def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Public
         InvalidSpec: a published file is gone of which rows are to be replaced; or, of a table, it
             has been moved to others.
         KeysRepeated: two rows of the run have the same key.
-        StaleLedger: others kept committing, or the ledger did not answer.
+        StaleLedger: the ledger took nobody's entry, or did not answer.
     """
     refuse_gap(what)
     make_entry = redrive_entry if what.plan.redrives else entry_for
     last: Exception | None = None
-    for left in range(COMMIT_ATTEMPTS, -1, -1):
+    left, known, wait = COMMIT_ATTEMPTS, -1, waits()
+    while True:
         # Each entry is applied before the next is made: else who is late with an old one would
         # move in files that a newer one has removed.
         seen = bring_up_to_date(storage, ledger, output)
         version = seen.version_of(what.run_key)
         if version is not None:
             return version
+        if seen.version > known:  # whoever was faster is done, and one less is in the way
+            left, known = COMMIT_ATTEMPTS, seen.version
         if not left:
-            break
+            raise StaleLedger(
+                f"{output.ledger} did not accept the entry in {COMMIT_ATTEMPTS} attempts, nor any "
+                f"other; the last error: {last}"
+            )
+        left -= 1
         what.check(seen)
         try:
             if not what.replaces:
@@ -59,6 +69,7 @@ def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Public
             ledger.commit(entry, seen)
         except StaleLedger as error:
             last = error  # looking again tells a lost reply from a lost race
+            time.sleep(next(wait))
         except FileNotFoundError as error:
             last = error  # somebody's newer entry may have moved or removed the file
             if ledger.look().version == seen.version:
@@ -67,10 +78,6 @@ def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Public
                     f"copy, or {ANEW}"
                 )
                 raise InvalidSpec.at("sink.path", output.path, problem) from error
-    raise StaleLedger(
-        f"{output.ledger} did not accept the entry in {COMMIT_ATTEMPTS} attempts; the last error: "
-        f"{last}"
-    )
 
 
 def refuse_gap(what: Publication) -> None:

@@ -5,21 +5,21 @@ with the ledger, a table is looked at and then committed to if nobody has since:
 is in it already, after a crash or a lost reply, is found out by looking.
 """
 
-import random
 import time
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
 
 import pyarrow as pa
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec, StaleTable, Unreachable
+from tasks.protocol.backoff import waits
 from tasks.protocol.ledger import Snapshot
 from tasks.protocol.ledger_lines import LedgerFile, file_of
 
 COMMIT_ATTEMPTS = 30
-LONGEST_WAIT_SECONDS = 2.0
 VERSIONS_LOOKED_BACK = 100
 """How far a table's history is gone through for a version to go back to."""
 MOVED = (
@@ -116,7 +116,7 @@ def commit_to_table(
         StaleTable: others kept committing, or the table's storage did not answer.
     """
     last: Exception | None = None
-    for seconds in waits():
+    for seconds in islice(waits(), COMMIT_ATTEMPTS):
         try:
             return commit_once(table, ledger, noted, check)
         except FileNotFoundError:
@@ -182,12 +182,6 @@ def last_applied(found: TableState, ledger: Snapshot, noted: int) -> int:
         return max(noted, last)
     is_as_before = ledger.paths_at(last) <= ours.keys()
     return noted if found.may_have_more and not is_as_before else last
-
-
-def waits() -> Iterator[float]:
-    """Seconds to wait after each attempt: longer and longer, and not as long as the others."""
-    for attempt in range(COMMIT_ATTEMPTS):
-        yield random.uniform(0, min(LONGEST_WAIT_SECONDS, 0.01 * 2**attempt))
 
 
 def change_since(last: int, found: TableState, ledger: Snapshot) -> TableChange:

@@ -110,7 +110,7 @@ class Restless(SimTable):
 
 
 def test_others_who_never_stop_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tasks.protocol.table.LONGEST_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("tasks.protocol.backoff.LONGEST_WAIT_SECONDS", 0.0)
     bench, _ = table_bench(OneFault())
     bench.output = OutputFolder("out", Restless(Calm()))
     with pytest.raises(StaleTable, match="did not accept version 1"):

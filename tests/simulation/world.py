@@ -4,11 +4,12 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import repeat
 from types import SimpleNamespace
 
 from greenlet import getcurrent, greenlet
 
-from tasks.protocol import applying, plan_file, records, redriving, rewriting
+from tasks.protocol import applying, plan_file, publishing, records, redriving, rewriting
 from tests.simulation.remembered import plan_from_bytes, plan_to_bytes, record_from_json
 from tests.simulation.storage import Lost, SimLedger, SimStorage
 
@@ -172,6 +173,7 @@ class World:
         ours = [
             *((module, "uuid", names) for module in (records, rewriting, redriving)),
             (records, "time", time),
+            (publishing, "waits", lambda: repeat(0.0)),
             *((module, "AT_ONCE_FROM", NEVER) for module in (records, applying)),
             (records, "from_json", record_from_json),
             (plan_file, "plan_to_bytes", plan_to_bytes),
