@@ -9,6 +9,7 @@ from rich.table import Column, Table
 from flows.console import escape
 from tasks.counted import counted
 from tasks.reporting.numbers import duration
+from tasks.reporting.preview_page import too_quick
 from tasks.reporting.samples import SHOWN_COLUMNS, ends_of, shorten
 from tasks.reporting.search_page import CHANGED
 
@@ -68,13 +69,17 @@ def preview_lines(found: dict[str, Any]) -> dict[str, str]:
     if estimate:
         low, high = map(duration, estimate["seconds_range"])
         of = "all rows" if estimate["is_total"] else "a million rows"
+        seconds, more = duration(estimate["seconds"]), estimate["more_rows"]
+        time = f"less than {seconds}" if more else f"{seconds} ({low} to {high})"
+        why = too_quick(more) if more else "from small batches, usually slower than a run's"
         lines["estimate"] = (
-            f"{of} take {duration(estimate['seconds'])} ({low} to {high}), without start-up; "
-            f"{estimate['stage']} limits it; from small batches, usually slower than a run's"
+            f"{of} take {time}, without start-up; {estimate['stage']} limits it; {why}"
         )
     if estimate and estimate["cost"] is not None:
-        least, most = estimate["cost_range"]
-        lines["cost"] = f"{estimate['cost']:,.2f} ({least:,.2f} to {most:,.2f})"
+        (least, most), cost = estimate["cost_range"], f"{estimate['cost']:,.2f}"
+        lines["cost"] = f"{cost} ({least:,.2f} to {most:,.2f})"
+        if estimate["more_rows"]:
+            lines["cost"] = f"less than {cost}"
     lines["measured"] = found["measured"]
     if found["small_files"]:
         lines["files"] = found["small_files"]

@@ -1,5 +1,6 @@
 """What a whole run would take, reckoned from a few batches."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ from tasks.errors import InvalidSpec
 from tasks.previewing import trial_of
 from tasks.ray_job.cluster_capacity import Node
 from tasks.reporting.estimate import (
+    Estimate,
     FullRun,
     estimate_run,
     gpus_allowed,
@@ -315,3 +317,53 @@ def test_a_preview_is_shown_though_a_run_could_not_join(monkeypatch: pytest.Monk
     monkeypatch.setattr("tasks.clusters.own_ray.ray_at_hand", gone)
     spec = priced_spec({"kind": "local"}, {})
     assert where_it_goes(spec) == spec
+
+
+MANY = replace(WHOLE, rows=10_000_000)
+QUICK = {"read": 1e-5, "infer": 0.001, "write": 0.002}
+"""Of a batch of eight rows."""
+
+
+def quick_spec(rows_per_batch: int | str = "auto") -> BatchInferenceSpec:
+    return parse_spec(
+        {
+            "source": {"kind": "parquet", "path": "in"},
+            "model": {"kind": "python", "class": "a:B"},
+            "sink": {"kind": "parquet", "path": "out"},
+            "cluster": {"kind": "inline"},
+            "stages": {"read": {"rows_per_batch": rows_per_batch}},
+        }
+    )
+
+
+def estimate_of(spec: BatchInferenceSpec, whole: FullRun, *batches: dict[str, float]) -> Estimate:
+    records: Any = tuple(
+        SimpleNamespace(seconds=seconds, ok=range(8), filtered=(), rejected=())
+        for seconds in batches
+    )
+    found = estimate_run(spec, trial_of(spec, 64, "p"), records, whole, num_gpus=0.0)
+    assert found
+    return found
+
+
+def test_what_starting_takes_is_no_part_of_the_estimate() -> None:
+    """It was as if each batch opened the file and imported what reads it."""
+    first = {"read": 0.2, "infer": 0.3, "write": 0.1}
+    found = estimate_of(quick_spec(), MANY, first, *[QUICK] * 7)
+    assert (found.stage, found.batches) == ("write", 7)
+    assert found.seconds == pytest.approx(10_000_000 / 8 * 0.002)
+    assert found.seconds_range == pytest.approx((found.seconds, found.seconds))
+    assert estimate_of(quick_spec(), MANY, first).seconds > 100 * found.seconds
+
+
+def test_rows_that_are_too_quick_for_so_few_to_tell_are_said_to_be() -> None:
+    """Each batch writes a file, whatever rows there are: a run's have thousands."""
+    found = estimate_of(quick_spec(), MANY, *[QUICK] * 8)
+    assert found.more_rows == 100 * 7 * 8
+    lines = dict(estimate_lines(found, has_gpu_price=False))
+    assert lines["time"] == "less than 41.7 minutes"
+    assert "a preview of 5600 rows (--rows) tells more" in lines["based on"]
+    in_eights = estimate_of(quick_spec(rows_per_batch=8), MANY, *[QUICK] * 8)
+    slower = estimate_of(quick_spec(), MANY, *[{**QUICK, "infer": 0.2}] * 8)
+    fewer = estimate_of(quick_spec(), WHOLE, *[QUICK] * 8)
+    assert [each.more_rows for each in (in_eights, slower, fewer)] == [None] * 3

@@ -82,7 +82,7 @@ def keep_all(first: MaterializingRun) -> None:
 def test_rows_are_kept_and_taken_by_the_next_model_without_a_list_of_inputs(
     tmp_path: Path,
 ) -> None:
-    """There were some, and a dict: 74 and 88 MiB of these."""
+    """Of objects it was 62 MiB to keep them, and 97 and 92 to take them."""
     make_inputs(tmp_path / "in")
     kept = {"preprocess": {"materialize": True, "path": str(tmp_path / "kept")}}
     one, other = (
@@ -91,15 +91,15 @@ def test_rows_are_kept_and_taken_by_the_next_model_without_a_list_of_inputs(
         )
         for to, init in (("one", {}), ("other", {"changes": "nothing"}))
     )
-    assert mib_held(lambda: plan_materializing_run(one)) < 16
+    assert mib_held(lambda: plan_materializing_run(one)) < 24
     first = plan_materializing_run(one)
     assert first
     assert len(first.plan.shards) == INPUTS
     keep_all(first)
-    assert mib_held(lambda: plan_materializing_run(other)) < 16
+    assert mib_held(lambda: plan_materializing_run(other)) < 24
     assert plan_materializing_run(other) is None
     gap = left_to_do(other, tried=False)
-    assert mib_held(lambda: todo_materialized(other, gap)) < 16
+    assert mib_held(lambda: todo_materialized(other, gap)) < 24
     todo = todo_materialized(other, gap)
     assert (len(todo), sum(todo["rows"].to_pylist())) == (INPUTS // 1_000, INPUTS)
 

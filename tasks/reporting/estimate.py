@@ -16,6 +16,7 @@ from tasks.protocol.records import Record
 from tasks.ray_job.cluster_capacity import Node
 from tasks.ray_job.counts import STAGES
 from tasks.ray_job.own_machine import is_own_machine, preprocesses_in_replicas, with_cores
+from tasks.reporting.batches_seen import are_too_quick, rows_in, seconds_per_row, steady
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.figures import cost_of, hours_held
 from tasks.reporting.workers import gpus_here, workers_at_hand
@@ -23,6 +24,9 @@ from tasks.spec import BatchInferenceSpec
 from tasks.whole import whole as whole_part
 
 Range = tuple[float, float]
+LONG_SECONDS = 60.0
+"""Nobody needs to know more closely what takes less."""
+MORE_TIMES = 100
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,9 @@ class Estimate:
     cost: float | None
     """At the spec's prices; None where it names none, or nobody knows what GPUs are held."""
     cost_range: Range | None
+    more_rows: int | None = None
+    """Rows to preview for a closer estimate, where a batch of those seen took so little that most
+    of it may be what each takes by itself: the seconds are an upper bound then; else None."""
 
     def as_json(self) -> dict[str, Any]:
         """As plain values."""
@@ -97,7 +104,8 @@ def estimate_run(
 ) -> Estimate | None:
     """Reckon a whole run from the batches of a preview; None where no row came through.
 
-    Stages run side by side, so that the slowest bounds the run. Start-up is not in it.
+    Stages run side by side, so that the slowest bounds the run. Start-up is not in it: nor is the
+    first batch.
 
     Args:
         spec: what the run would do.
@@ -108,7 +116,7 @@ def estimate_run(
         nodes: of the cluster, as `nodes_found` has them.
         max_gpus: GPUs that its jobs may hold; None: as many as there are.
     """
-    records = tuple(each for each in records if rows_in(each))
+    records = steady(records)
     if not records:
         return None
     gpus = num_gpus or 0.0
@@ -125,6 +133,8 @@ def estimate_run(
     seconds, bounds = rows * means[stage], (min(spread), max(spread))
     holding = at_work(one, workers, means[stage])
     costs = [cost_of_seconds(spec, holding, num_gpus, each) for each in (seconds, *bounds)]
+    each_batch = [each * rows_in(record) for each, record in zip(each_alone, records, strict=True)]
+    is_close = seconds < LONG_SECONDS or not are_too_quick(spec, records, each_batch)
     return Estimate(
         rows=rows,
         is_total=whole.rows is not None,
@@ -135,6 +145,7 @@ def estimate_run(
         seconds_range=bounds,
         cost=costs[0],
         cost_range=None if costs[1] is None or costs[2] is None else (costs[1], costs[2]),
+        more_rows=None if is_close else min(MORE_TIMES * sum(map(rows_in, records)), rows),
     )
 
 
@@ -260,11 +271,6 @@ def held(
     return {"cpu_hours": cores * hours, "gpu_hours": num_gpus * workers["infer"] * hours}
 
 
-def rows_in(record: Record) -> int:
-    """Rows that went through the stages."""
-    return len(record.ok) + len(record.filtered) + len(record.rejected)
-
-
 def stages_of_one_row(
     spec: BatchInferenceSpec, records: tuple[Record, ...], num_gpus: float
 ) -> dict[str, float]:
@@ -273,9 +279,3 @@ def stages_of_one_row(
     if preprocesses_in_replicas(spec, num_gpus):
         found["infer"] += found.pop("preprocess")
     return found
-
-
-def seconds_per_row(records: tuple[Record, ...], stage: str) -> float:
-    """A stage's busy seconds for each row."""
-    busy = math.fsum(record.seconds.get(stage, 0.0) for record in records)
-    return busy / sum(rows_in(record) for record in records)

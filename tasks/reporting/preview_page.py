@@ -10,6 +10,7 @@ from tasks.publishing.rejections import error_lines
 from tasks.python_rows import python_rows
 from tasks.ray_job.counts import STAGES
 from tasks.record_coverage import count_rows
+from tasks.reporting.batches_seen import rows_in, steady
 from tasks.reporting.estimate import Estimate, FullRun
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.figures import busy_seconds, stage_rows
@@ -62,9 +63,13 @@ class Preview:
     def speeds(self) -> dict[str, float | None]:
         """Rows that one worker of each stage does in a second; None where it has nothing to do."""
         records = self.evidence.accepted.records
-        busy = {stage: busy_seconds(records, stage) for stage in STAGES}
+        some = steady(records)
+        share = sum(map(rows_in, some)) / (sum(map(rows_in, records)) or 1)
+        busy = {stage: busy_seconds(some, stage) for stage in STAGES}
         return {
-            stage: self.rows_of[stage] / seconds if seconds and self.rows_of[stage] else None
+            stage: self.rows_of[stage] * share / seconds
+            if seconds and self.rows_of[stage]
+            else None
             for stage, seconds in busy.items()
         }
 
@@ -162,20 +167,41 @@ def estimate_lines(estimate: Estimate, *, has_gpu_price: bool) -> list[tuple[str
         has_gpu_price: whether the spec names one.
     """
     low, high = estimate.seconds_range
-    lines = [
-        ("of", "all rows" if estimate.is_total else "each million rows"),
-        ("time", f"{duration(estimate.seconds)} ({duration(low)} to {duration(high)})"),
-    ]
+    all_rows = "all rows" if estimate.is_total else "each million rows"
+    if estimate.more_rows:
+        lines = [("of", all_rows), ("time", f"less than {duration(estimate.seconds)}")]
+    else:
+        time = f"{duration(estimate.seconds)} ({duration(low)} to {duration(high)})"
+        lines = [("of", all_rows), ("time", time)]
     if estimate.cost is not None and estimate.cost_range is not None:
         least, most = estimate.cost_range
-        lines.append(("cost", f"{estimate.cost:,.2f} ({least:,.2f} to {most:,.2f})"))
+        cost = f"{estimate.cost:,.2f}"
+        shown = (
+            f"less than {cost}" if estimate.more_rows else f"{cost} ({least:,.2f} to {most:,.2f})"
+        )
+        lines.append(("cost", shown))
     elif has_gpu_price:
         why = "resources.num_gpus is auto, and its GPUs are not here"
         lines.append(("cost", f"known only where a run would go: {why}"))
+    return [*lines, ("based on", basis_of(estimate))]
+
+
+def basis_of(estimate: Estimate) -> str:
+    """What an estimate was made of, in words."""
     workers = "worker" if estimate.workers == 1 else "workers"
-    basis = (
-        f"{estimate.stage} limits it, with {estimate.workers} {workers}; the range is that of the "
+    limits = f"{estimate.stage} limits it, with {estimate.workers} {workers}"
+    if estimate.more_rows:
+        return f"{limits}; {too_quick(estimate.more_rows)}. Start-up is not included"
+    return (
+        f"{limits}; the range is that of the "
         f"fastest and the slowest of {estimate.batches} small batches. Start-up is not included; "
         "a run's larger batches are usually faster"
     )
-    return [*lines, ("based on", basis)]
+
+
+def too_quick(more_rows: int) -> str:
+    """That rows are so quick that few of them tell little, and the way out."""
+    return (
+        f"most of that may be what a small batch takes by itself: a preview of {more_rows} rows "
+        "(--rows) tells more"
+    )

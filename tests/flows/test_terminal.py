@@ -433,10 +433,19 @@ def test_the_rows_of_a_preview_add_up() -> None:
 def test_the_estimate_of_a_preview_says_what_it_is_by() -> None:
     rows = {"read": 2, "written": 2, "rejected": 0, "filtered": 0}
     found = {"rows": rows, "source": {"inputs": 1, "rows": None}, "rows_per_second": {}}
-    estimate = {"seconds": 19.0, "seconds_range": (9.3, 28.7), "is_total": True, "stage": "infer"}
-    found |= {"estimate": {**estimate, "cost": None}, "measured": "here", "would_be_held_back": []}
+    estimate: dict[str, Any] = {"seconds": 19.0, "seconds_range": (9.3, 28.7)}
+    estimate |= {"is_total": True, "stage": "infer"}
+    estimate |= {"cost": None, "more_rows": None}
+    found |= {"estimate": estimate, "measured": "here", "would_be_held_back": []}
     found["small_files"] = None
     assert preview_lines(found)["estimate"] == (
         "all rows take 19.0 seconds (9.3 seconds to 28.7 seconds), without start-up; infer "
         "limits it; from small batches, usually slower than a run's"
     )
+    estimate |= {"cost": 3.5, "cost_range": (3.0, 4.0), "more_rows": 5600}
+    lines = preview_lines({**found, "estimate": estimate})
+    assert lines["estimate"] == (
+        "all rows take less than 19.0 seconds, without start-up; infer limits it; most of that may "
+        "be what a small batch takes by itself: a preview of 5600 rows (--rows) tells more"
+    )
+    assert lines["cost"] == "less than 3.50"
