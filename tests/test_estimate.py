@@ -19,6 +19,7 @@ from tasks.reporting.estimate import (
     nodes_found,
     where_it_goes,
 )
+from tasks.reporting.numbers import duration
 from tasks.reporting.preview_page import estimate_lines
 from tasks.reporting.workers import workers_at_hand
 from tasks.spec import BatchInferenceSpec
@@ -367,3 +368,10 @@ def test_rows_that_are_too_quick_for_so_few_to_tell_are_said_to_be() -> None:
     slower = estimate_of(quick_spec(), MANY, *[{**QUICK, "infer": 0.2}] * 8)
     fewer = estimate_of(quick_spec(), WHOLE, *[QUICK] * 8)
     assert [each.more_rows for each in (in_eights, slower, fewer)] == [None] * 3
+
+
+def test_rows_that_take_next_to_nothing_are_not_said_to_take_none() -> None:
+    found = estimate_of(quick_spec(), replace(WHOLE, rows=64), *[QUICK] * 8)
+    time = dict(estimate_lines(found, has_gpu_price=False))["time"]
+    assert time == "under 0.1 seconds (under 0.1 seconds to under 0.1 seconds)"
+    assert duration(0.1) == "0.1 seconds"

@@ -4,6 +4,8 @@ from tasks.counted import counted
 
 SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 UNITS = ((86_400, "days"), (3_600, "hours"), (60, "minutes"))
+SHORTEST = 0.1
+"""Seconds; that of less is shown as none says nothing."""
 
 
 def write_number(value: float) -> str:
@@ -16,7 +18,7 @@ def duration(seconds: float) -> str:
     for size, unit in UNITS:
         if seconds >= 2 * size:
             return f"{seconds / size:,.1f} {unit}"
-    return f"{seconds:,.1f} seconds"
+    return f"{seconds:,.1f} seconds" if seconds >= SHORTEST else f"under {SHORTEST} seconds"
 
 
 def size_of(count: int) -> str:
