@@ -201,8 +201,11 @@ SHOWN_LAST: list[StageArtifact] = []
 
 def catch_up() -> None:
     """Show what Prefect's server has missed of stages that are over; it answers by now."""
-    while SHOWN_LAST:
-        artifact = SHOWN_LAST.pop()
+    while True:
+        try:
+            artifact = SHOWN_LAST.pop()
+        except IndexError:  # runs in several threads take them out
+            return
         if artifact.update:
             artifact.update.join(LAST_UPDATE_SECONDS)
         if artifact.drawn != artifact.summary:
