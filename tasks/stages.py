@@ -134,9 +134,9 @@ class StageArtifact:
         self.id: Any = None
         self.begun = time.monotonic()
         self.shown = 0.0
-        self.summary = self.drawn = ""
-        """What is to be seen, and what the server has taken."""
-        self.percent = 0.0
+        self.summary, self.percent = "", 0.0
+        self.drawn: tuple[str, float] | None = None
+        """What of them the server has taken last."""
         self.is_gone = False
         """Whether somebody has deleted it, alone or with its flow run."""
         self.update: Thread | None = None
@@ -186,7 +186,7 @@ class StageArtifact:
         except PrefectHTTPStatusError as error:
             self.is_gone = error.response.status_code == NOT_FOUND
             raise
-        self.drawn = summary
+        self.drawn = summary, percent
 
     def is_due(self) -> bool:
         """Whether the last update is old enough."""
@@ -208,7 +208,7 @@ def catch_up() -> None:
             return
         if artifact.update:
             artifact.update.join(LAST_UPDATE_SECONDS)
-        if artifact.drawn != artifact.summary:
+        if artifact.drawn != (artifact.summary, artifact.percent):
             artifact.send(LAST_UPDATE_SECONDS)
 
 

@@ -24,6 +24,7 @@ from flows.batch_inference import batch_inference
 from flows.server_away import ask_server, own_error
 from tasks.errors import GateFailed, Unreachable
 from tasks.previewing import clear_away
+from tasks.ray_job.counts import STAGES
 from tests.flows.conftest import published, spec_of
 from tests.flows.test_cli import call, write_spec
 
@@ -121,10 +122,13 @@ def test_a_server_that_missed_the_end_of_the_stages_shows_it_once_it_is_back(
 
     monkeypatch.setattr(server_away, "ask_server", ask)
     batch_inference(spec_of(numbers, name="missed", model=SLOW))
-    keys = ArtifactFilterKey(any_=[f"missed-{stage}" for stage in ("read", "infer", "write")])
+    keys = ArtifactFilterKey(any_=[f"missed-{stage}" for stage in STAGES])
     with get_client(sync_client=True) as client:
         found = client.read_artifacts(artifact_filter=ArtifactFilter(key=keys))
-    assert [str(each.description).partition(",000 rows")[0] for each in found] == ["1"] * 3
+    told = {each.key: str(each.description).partition(",000 rows")[0] for each in found}
+    done = dict.fromkeys(["missed-read", "missed-infer", "missed-write"], "1")
+    assert told == {**done, "missed-preprocess": "nothing to do"}
+    assert {each.data for each in found} == {100.0}
 
 
 @pytest.mark.parametrize(
