@@ -72,8 +72,11 @@ def whole(text: str) -> str:
     return text.rstrip("\ufffd")
 
 
-def hold_back(batch: dict[str, Any], first: int, until: str, seconds: float = 120) -> dict:
-    """A step that hands on the first rows, and those after them once a file is there."""
+def hold_back(batch: dict[str, Any], first: int, until: str, seconds: float = 600) -> dict:
+    """A step that hands on the first rows, and those after them once a file is there.
+
+    It may come to them before there is an engine, which takes minutes on a busy machine.
+    """
     end = time.monotonic() + seconds
     while batch["id"].max() >= first and not Path(until).exists():
         if time.monotonic() > end:
