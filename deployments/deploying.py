@@ -83,6 +83,16 @@ def deploy(
     for each in wanted:
         if found := known.get((each.entrypoint, each.name)):
             remove_lost_schedules(client, found, each, tell)
+    tell_of_leftovers(client, wanted, prefect_file, tell)
+
+
+def tell_of_leftovers(
+    client: "SyncPrefectClient",
+    wanted: list[Deployment],
+    prefect_file: Path,
+    tell: Callable[[str], None],
+) -> None:
+    """Tell what goes on though the file does not name it: deployments, and automations of some."""
     if others := left_behind(client, wanted):
         tell(
             f"{counted(len(others), 'deployment')} of the same work pool, not in {prefect_file}, "

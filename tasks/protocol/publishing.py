@@ -40,7 +40,6 @@ def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Public
         StaleLedger: the ledger took nobody's entry, or did not answer.
     """
     refuse_gap(what)
-    make_entry = redrive_entry if what.plan.redrives else entry_for
     last: Exception | None = None
     left, known, wait = COMMIT_ATTEMPTS, -1, waits()
     while True:
@@ -60,13 +59,7 @@ def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Public
         left -= 1
         what.check(seen)
         try:
-            if not what.replaces:
-                catch_up(storage, output, seen)
-            refuse_unplaced(output, seen, what)
-            entry = make_entry(storage, output, seen, what)
-            if entry.replaces or not seen.files.keys().isdisjoint(entry.removed):
-                refuse_moved(output.table, seen)
-            ledger.commit(entry, seen)
+            ledger.commit(next_entry(storage, output, seen, what), seen)
         except StaleLedger as error:
             last = error  # looking again tells a lost reply from a lost race
             time.sleep(next(wait))
@@ -78,6 +71,18 @@ def publish(storage: Storage, ledger: Ledger, output: OutputFolder, what: Public
                     f"copy, or {ANEW}"
                 )
                 raise InvalidSpec.at("sink.path", output.path, problem) from error
+
+
+def next_entry(storage: Storage, output: OutputFolder, seen: Snapshot, what: Publication) -> Entry:
+    """What a run changes in the output as it was seen."""
+    if not what.replaces:
+        catch_up(storage, output, seen)
+    refuse_unplaced(output, seen, what)
+    make_entry = redrive_entry if what.plan.redrives else entry_for
+    entry = make_entry(storage, output, seen, what)
+    if entry.replaces or not seen.files.keys().isdisjoint(entry.removed):
+        refuse_moved(output.table, seen)
+    return entry
 
 
 def refuse_gap(what: Publication) -> None:

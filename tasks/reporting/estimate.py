@@ -133,8 +133,6 @@ def estimate_run(
     seconds, bounds = rows * means[stage], (min(spread), max(spread))
     holding = at_work(one, workers, means[stage])
     costs = [cost_of_seconds(spec, holding, num_gpus, each) for each in (seconds, *bounds)]
-    each_batch = [each * rows_in(record) for each, record in zip(each_alone, records, strict=True)]
-    is_close = seconds < LONG_SECONDS or not are_too_quick(spec, records, each_batch)
     return Estimate(
         rows=rows,
         is_total=whole.rows is not None,
@@ -145,8 +143,24 @@ def estimate_run(
         seconds_range=bounds,
         cost=costs[0],
         cost_range=None if costs[1] is None or costs[2] is None else (costs[1], costs[2]),
-        more_rows=None if is_close else min(MORE_TIMES * sum(map(rows_in, records)), rows),
+        more_rows=more_rows(spec, records, each_alone, rows) if seconds >= LONG_SECONDS else None,
     )
+
+
+def more_rows(
+    spec: BatchInferenceSpec, records: tuple[Record, ...], seconds_per_row: list[float], rows: int
+) -> int | None:
+    """Rows to preview for a closer estimate; None where these tell enough.
+
+    Args:
+        spec: what the run would do.
+        records: of the batches seen.
+        seconds_per_row: of the slowest stage, in each of these.
+        rows: of the run.
+    """
+    seen = [rows_in(record) for record in records]
+    seconds = [each * count for each, count in zip(seconds_per_row, seen, strict=True)]
+    return min(MORE_TIMES * sum(seen), rows) if are_too_quick(spec, records, seconds) else None
 
 
 def at_work(
