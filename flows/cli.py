@@ -65,7 +65,11 @@ def run(
     restart: Annotated[bool, typer.Option(help="Give up another spec's unfinished run.")] = False,
     accept: Annotated[bool, typer.Option(help="Publish rows that gates hold back.")] = False,
     profile: Annotated[
-        bool, typer.Option(help="Leave profiles of the stages in the run's folder.")
+        bool,
+        typer.Option(
+            help="Leave profiles of the stages in the run's folder; of a run in one process, from "
+            "Python 3.12 on, perhaps not of each stage."
+        ),
     ] = False,
     scheduled_time: ScheduledTime = None,
     as_json: AsJson = False,

@@ -35,7 +35,7 @@ def test_what_has_ended_with_another_one_is_no_error(monkeypatch: pytest.MonkeyP
         raise psutil.NoSuchProcess(process.pid)
 
     monkeypatch.setattr(psutil.Process, "kill", kill_too_late)
-    head = subprocess.Popen(["sh", "-c", "sleep 60 & echo; wait"], stdout=subprocess.PIPE)
+    head = subprocess.Popen(["sh", "-c", "sleep 60 & echo; exec sleep 60"], stdout=subprocess.PIPE)
     assert head.stdout
     head.stdout.readline()
     child = psutil.Process(head.pid).children()[0]
