@@ -289,6 +289,17 @@ def test_why_an_engine_does_not_start_is_told(
         outcome_of(["a"])
 
 
+def test_an_engine_that_is_not_ready_in_vllms_time_is_told(
+    engine: type[LLM], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(self: LLM, model: str, **arguments: Any) -> None:
+        raise TimeoutError("Waited 600s (configured by VLLM_ENGINE_READY_TIMEOUT_S)")
+
+    monkeypatch.setattr(LLM, "__init__", start)
+    with pytest.raises(StageFailed, match="did not start with some/model: TimeoutError: Waited"):
+        outcome_of(["a"])
+
+
 def test_an_engine_that_lacks_memory_to_start_is_known_to(
     engine: type[LLM], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -219,28 +220,30 @@ def test_a_job_whose_engine_is_killed_loses_nothing_and_sets_no_row_aside(
         }
     )
     planned = make_plan(spec, RunOptions())
-    killed: list[int] = []
-
-    def kill_once() -> None:
-        while not stop.wait(0.1):
-            if planned.accepted().done and (found := engines()):
-                os.kill(found[0].pid, signal.SIGKILL)
-                killed.append(found[0].pid)
-                while lives(found[0]):
-                    time.sleep(0.05)
-                dead.touch()
-                return
-
     stop = threading.Event()
-    killer = threading.Thread(target=kill_once)
-    killer.start()
-    try:
-        with pytest.raises(StageFailed, match="vLLM's engine failed"):
-            run_attempt(planned)
-    finally:
-        stop.set()
-        killer.join()
-    assert len(killed) == 1
+
+    def kill_once() -> int:
+        """Kill the engine once rows are recorded; its process id, or 0 where there was none."""
+        try:
+            while not stop.wait(0.1):
+                if planned.accepted().done and (found := engines()):
+                    os.kill(found[0].pid, signal.SIGKILL)
+                    while lives(found[0]):
+                        time.sleep(0.05)
+                    return found[0].pid
+            return 0
+        finally:
+            dead.touch()
+
+    with ThreadPoolExecutor(1) as pool:
+        killed = pool.submit(kill_once)
+        try:
+            with pytest.raises(StageFailed) as failed:
+                run_attempt(planned)
+        finally:
+            stop.set()
+    assert killed.result(), failed.value
+    assert "vLLM's engine failed" in str(failed.value)
     before = planned.accepted().done
     assert 0 < before <= FIRST
     run_attempt(planned)

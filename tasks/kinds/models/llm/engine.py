@@ -49,7 +49,7 @@ def load_engine(name: str, revision: str | None, task: str, arguments: dict[str,
     except (ValueError, TypeError) as error:
         problem = f"cannot start vLLM with {name}: {error}"
         raise InvalidSpec.at("model.engine_kwargs", arguments, problem) from error
-    except RuntimeError as error:
+    except (RuntimeError, TimeoutError) as error:
         led_to_by = chain(error)
         if any(map(is_out_of_memory, led_to_by)):
             raise
