@@ -1,6 +1,11 @@
 """What bounds a run: judged from timings as runs have left them."""
 
+import os
+import subprocess
+import sys
 import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +20,7 @@ from tasks.kinds.clusters import KubeRayCluster
 from tasks.plan import make_plan
 from tasks.publish import publish_planned
 from tasks.ray_job.cluster_capacity import Node, refuse_crowded, refuse_unmet
-from tasks.ray_job.counts import STAGES, Counts, Report, with_reports
+from tasks.ray_job.counts import STAGES, CoreClock, Counts, Report, with_reports
 from tasks.ray_job.device_clock import DeviceClock
 from tasks.ray_job.occupancy import Occupancy, Spent, StageWorkers
 from tasks.report import report_run
@@ -133,6 +138,27 @@ def test_a_stage_that_computes_gets_nothing_where_all_cores_are_busy(tmp_path: P
     # One that sleeps does not mind.
     found = judge(tmp_path, timings(busy, machine_busy=0.98))
     assert found.setting == "stages.preprocess.max_workers=2"
+
+
+def test_a_stage_that_waits_for_a_core_gets_none_of_those_that_others_keep_busy(
+    tmp_path: Path,
+) -> None:
+    """As beside other runs on its machine: it is no stage that waits for a network."""
+    crowded = timings({"infer": 96.0}, {"infer": 19.0}, machine_busy=1.0)
+    found = judge(tmp_path, having(crowded, "infer", queued=70.0))
+    assert (found.setting, found.gain) == (None, None)
+    assert found.reason.endswith("the job had 5 % of them: what else runs there takes the rest")
+    by_itself = judge(tmp_path, having(crowded, "infer", queued=10.0))
+    assert by_itself.reason.endswith("cores are all busy (100 %), only more of them help")
+
+
+def test_a_stage_that_waits_for_a_core_cannot_do_with_less_of_one(tmp_path: Path) -> None:
+    read = StageTiming(workers=2, busy=190.0, computing=4.0, holding=2, most=2)
+    found = timings({"infer": 40.0}, cores=1.5)
+    asked = {"stages": {**ONE, "read": {"num_cpus": 0.5}}}
+    for queued, setting in ((0.0, "stages.read.num_cpus=0.2"), (180.0, None)):
+        stages = {**found.stages, "read": replace(read, queued=queued)}
+        assert judge(tmp_path, replace(found, stages=stages), **asked).setting == setting
 
 
 def test_no_more_is_promised_than_there_are_cores_for(tmp_path: Path) -> None:
@@ -881,7 +907,7 @@ def test_cores_that_others_keep_busy_are_not_laid_at_the_jobs_door(tmp_path: Pat
     inline = {"cluster": {"kind": "inline"}, "stages": {}, "resources": {}}
     found = timings({"infer": 98.0}, machine_busy=1.0, process_busy=0.03)
     assert judge(tmp_path, found, **inline).reason.endswith(
-        "the machine's cores are all busy (100 %), and this process has 3 % of them: what else "
+        "the machine's cores are all busy (100 %), and the job had 3 % of them: what else "
         "runs there takes the rest"
     )
     own = judge(tmp_path, replace(found, process_busy=0.9), **inline)
@@ -1023,6 +1049,32 @@ def test_a_device_clock_goes_on_where_the_driver_fails_once(
     with pytest.raises(StopIteration):
         clock.run()
     assert clock.lap() > 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="its scheduler tells")
+@pytest.mark.timeout(60)
+def test_a_thread_that_waits_for_a_core_is_known_to() -> None:
+    """Another process has its core half of the time."""
+    core = min(os.sched_getaffinity(0))
+    spin = f"import os; os.sched_setaffinity(0, {{{core}}}); print(flush=True)\nwhile True: pass"
+
+    def compute() -> Counter[str]:
+        os.sched_setaffinity(0, {core})  # of this thread
+        clock, spent = CoreClock(), Counter[str]()
+        while spent["queued_seconds"] < 0.1:
+            sum(range(10_000))
+            spent.update(dict(clock.lap()))
+        return spent
+
+    with subprocess.Popen([sys.executable, "-c", spin], stdout=subprocess.PIPE) as other:
+        assert other.stdout
+        other.stdout.readline()
+        begun = time.monotonic()
+        with ThreadPoolExecutor(1) as pool:
+            spent = pool.submit(compute).result()
+        other.kill()
+    assert spent["cpu_seconds"] > 0
+    assert spent["cpu_seconds"] + spent["queued_seconds"] <= time.monotonic() - begun
 
 
 def test_a_run_in_one_process_measures_its_stages(tmp_path: Path) -> None:

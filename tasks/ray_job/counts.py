@@ -3,11 +3,14 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, TypedDict
 
 from tasks.protocol.batch import RowBatch
 from tasks.ray_job.parents import num_parents
 
+OWN_THREAD = Path("/proc/thread-self/schedstat")
+"""What the scheduler of Linux has counted of a thread."""
 STAGES = ("read", "preprocess", "infer", "write")
 BEFORE_CUT, AFTER_CUT = STAGES[:2], STAGES[2:]
 """The stages of the two jobs that a run is cut into on request."""
@@ -41,6 +44,8 @@ class Report:
     """Rows of the source among these: where steps made many of one, they count once."""
     cpu_seconds: float = 0.0
     """Of `seconds`, those in which the worker computed; in the others it waited for something."""
+    queued_seconds: float = 0.0
+    """Of the others, those in which it waited for a core."""
     device_seconds: float = 0.0
     """Infer: seconds in which the replica's GPU was busy."""
     passed_over: int = 0
@@ -64,6 +69,7 @@ class StageCount:
     tasks: int = 0
     parents: int = 0
     cpu_seconds: float = 0.0
+    queued_seconds: float = 0.0
     device_seconds: float = 0.0
     passed_over: int = 0
     started: float | None = None
@@ -142,9 +148,9 @@ def with_reports(name: str, stage: Stage, report: Reporter) -> Stage:
 
     def stage_with_report(batch: RowBatch) -> Iterator[RowBatch]:
         before = (len(batch.rejected), len(batch.filtered), batch.seconds.get(name, 0.0))
-        clock = CpuClock()
+        clock = CoreClock()
         for each in stage(batch):
-            report(replace(report_of(name, each, *before), cpu_seconds=clock.lap()))
+            report(replace(report_of(name, each, *before), **clock.lap()))
             before = (0, 0, 0.0)
             yield each
             clock.lap()
@@ -152,16 +158,41 @@ def with_reports(name: str, stage: Stage, report: Reporter) -> Stage:
     return stage_with_report
 
 
-class CpuClock:
-    """Seconds in which this thread computes; other threads of its process do not count."""
+class CoreTime(TypedDict):
+    """A thread's seconds, as a report has them."""
+
+    cpu_seconds: float
+    queued_seconds: float
+
+
+class CoreClock:
+    """Seconds in which this thread computes, and in which it waits for a core to compute on.
+
+    Other threads of its process do not count.
+    """
 
     def __init__(self) -> None:
-        self.at = time.thread_time()
+        self.at = core_seconds()
 
-    def lap(self) -> float:
+    def lap(self) -> CoreTime:
         """Seconds since the last lap."""
-        before, self.at = self.at, time.thread_time()
-        return max(0.0, self.at - before)
+        before, self.at = self.at, core_seconds()
+        return {
+            "cpu_seconds": max(0.0, self.at["cpu_seconds"] - before["cpu_seconds"]),
+            "queued_seconds": max(0.0, self.at["queued_seconds"] - before["queued_seconds"]),
+        }
+
+
+def core_seconds() -> CoreTime:
+    """Seconds of this thread so far; those in the queue are 0 where its system does not tell.
+
+    See https://docs.kernel.org/scheduler/sched-stats.html for the second number of `schedstat`.
+    """
+    try:
+        queued = int(OWN_THREAD.read_text().split()[1]) / 1e9
+    except (OSError, IndexError):
+        queued = 0.0
+    return {"cpu_seconds": time.thread_time(), "queued_seconds": queued}
 
 
 def report_of(

@@ -174,5 +174,5 @@ def told(node: Node) -> Node:
 
 def since(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     """What a stage has measured of itself since then."""
-    names = ("rows", "seconds", "cpu_seconds", "device_seconds")
+    names = ("rows", "seconds", "cpu_seconds", "queued_seconds", "device_seconds")
     return {name: now[name] - before[name] for name in names}

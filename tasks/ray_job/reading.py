@@ -12,7 +12,7 @@ from tasks.kinds.sources.text import BadLine
 from tasks.protocol.batch import ROW, Rejection, RowBatch, ShardEnd
 from tasks.protocol.ids import row_id, row_of, shard_of
 from tasks.protocol.plan_file import Shard
-from tasks.ray_job.counts import CpuClock, Report, Reporter, report_of
+from tasks.ray_job.counts import CoreClock, Report, Reporter, report_of
 from tasks.ray_job.job import Job
 from tasks.ray_job.opening import OpenShard, Todo, open_shards
 from tasks.ray_job.profiling import profiled_items
@@ -117,9 +117,9 @@ class Unseen:
 def read_reported(job: Job, start: int, stop: int, report: Reporter) -> Iterator[RowBatch]:
     """Read a share, reporting rows and finished bytes."""
     read = read_share if "read" in job.stages else read_materialized
-    clock = CpuClock()
+    clock = CoreClock()
     for batch in profiled_items(job, "read", read(job, start, stop, report)):
-        report(replace(report_of("read", batch), cpu_seconds=clock.lap()))
+        report(replace(report_of("read", batch), **clock.lap()))
         yield batch
         clock.lap()
     report(Report("read", 0, 0, 0, 0.0, tasks=1))

@@ -13,7 +13,7 @@ from tasks.protocol.batch import RESERVED, RowBatch, merge
 from tasks.protocol.ids import as_ids
 from tasks.protocol.records import Encoded, Part, Record, store
 from tasks.ray_job.casting import cast
-from tasks.ray_job.counts import CpuClock, Report, Reporter
+from tasks.ray_job.counts import CoreClock, Report, Reporter
 from tasks.ray_job.job import Job
 from tasks.ray_job.output_schema import digest, read_pinned, schema_for
 from tasks.ray_job.parents import num_parents
@@ -65,13 +65,13 @@ def most_unrecorded(batch_seconds: float, per_write: int = 1) -> int:
 
 def write_reported(job: Job, batches: list[RowBatch], report: Reporter) -> Record:
     """Write and report."""
-    begun, clock = time.monotonic(), CpuClock()
+    begun, clock = time.monotonic(), CoreClock()
     with profiled(job, "write"):
         record = write_batches(job, batches)
     rows = sum(len(batch.rows) for batch in batches)
     parents = sum(num_parents(batch.rows) for batch in batches)
     seconds = time.monotonic() - begun
-    report(Report("write", rows, 0, 0, seconds, parents=parents, cpu_seconds=clock.lap()))
+    report(Report("write", rows, 0, 0, seconds, parents=parents, **clock.lap()))
     return record
 
 

@@ -173,7 +173,7 @@ def more_workers(
 
 def waits(timing: StageTiming) -> bool:
     """Whether a worker could do with less of a core."""
-    return timing.computing < WAITS_BELOW * timing.busy
+    return timing.ready < WAITS_BELOW * timing.busy
 
 
 def without_room(stage: str, spec: BatchInferenceSpec, timings: Timings) -> str:

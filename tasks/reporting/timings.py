@@ -20,7 +20,9 @@ class StageTiming:
     """On average."""
     busy: float
     computing: float = 0.0
-    """Of the busy ones; in the others they waited for a disk, a network, a device."""
+    """Of the busy ones; in the others they waited for a core, a disk, a network, a device."""
+    queued: float = 0.0
+    """Of the busy ones: they waited for a core."""
     waiting: float | None = None
     """Nothing was there to be worked on; None where nobody has measured it."""
     blocked: float | None = None
@@ -33,6 +35,11 @@ class StageTiming:
     """Workers that held cores, on average of the whole time."""
     most: int = 1
     """Workers at once, at most."""
+
+    @property
+    def ready(self) -> float:
+        """Seconds in which they computed, or would have with a core."""
+        return self.computing + self.queued
 
     def need(self, workers: float | None = None) -> float:
         """Seconds that it would take alone, with so many workers."""
@@ -84,13 +91,21 @@ class Timings:
     def cores_in_use(self, of_replica: float) -> float:
         """Share of the cores that is in use: measured, or reckoned where nobody could.
 
+        Args:
+            of_replica: cores of one.
+        """
+        return self.own_cores(of_replica) if self.machine_busy is None else self.machine_busy
+
+    def own_cores(self, of_replica: float) -> float:
+        """Share of the cores that the job had: measured, or reckoned where nobody could.
+
         Of computing only a worker's own thread is known; replicas are taken to use all their cores.
 
         Args:
             of_replica: cores of one.
         """
-        if self.machine_busy is not None:
-            return self.machine_busy
+        if self.process_busy is not None:
+            return self.process_busy
         threads = {"infer": max(1.0, of_replica)}
         own = sum(each.computing * threads.get(name, 1.0) for name, each in self.stages.items())
         return own / ((self.cores or cores()) * self.seconds)
@@ -99,7 +114,9 @@ class Timings:
         """A stage's part of the report."""
         own = self.in_replicas if stage == "preprocess" else None
         timing = asdict(own or self.stages[stage])
-        found = {name: timing[name] for name in ("workers", "waiting", "blocked", "computing")}
+        found = {
+            name: timing[name] for name in ("workers", "waiting", "blocked", "computing", "queued")
+        }
         found = {name: None if each is None else round(each, 3) for name, each in found.items()}
         if stage == "infer":
             gpu_busy = round(self.device_share, 3) if timing["device"] else None
@@ -152,6 +169,7 @@ def in_one_process(evidence: Evidence, steady: float, rows: int, batches: int) -
             workers=1,
             busy=sum(count(each, stage, "seconds") for each in evidence.own_attempts),
             computing=sum(count(each, stage, "cpu_seconds") for each in evidence.own_attempts),
+            queued=sum(count(each, stage, "queued_seconds") for each in evidence.own_attempts),
         )
         for stage in STAGES
     }
@@ -202,6 +220,7 @@ def both(infer: StageTiming, preprocess: StageTiming) -> StageTiming:
         infer,
         busy=busy,
         computing=infer.computing + preprocess.computing,
+        queued=infer.queued + preprocess.queued,
         blocked=max(0.0, (infer.blocked or 0.0) - preprocess.busy),
     )
 
@@ -212,6 +231,7 @@ def stage_on_ray(spent: dict[str, Any], seconds: float, *, is_pool: bool) -> Sta
         workers=max(1.0, spent["there"] / spent["present"]) if spent["present"] else 1.0,
         busy=spent["seconds"],
         computing=spent["cpu_seconds"],
+        queued=spent.get("queued_seconds", 0.0),  # of which earlier versions' jobs do not tell
         waiting=spent["waiting"],
         blocked=spent["held_back"] + max(0.0, spent["active"] - spent["seconds"]),
         device=spent["device_seconds"],

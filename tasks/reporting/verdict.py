@@ -161,9 +161,12 @@ def without_cores(
 ) -> Advice:
     """What helps a stage that needs cores where all of them are busy."""
     busy = f"the machine's cores are all busy ({busy_cores * 100:.0f} %)"
-    if timings.process_busy is not None and timings.process_busy < OWN_SHARE * busy_cores:
-        own = f"this process has {timings.process_busy * 100:.0f} % of them"
-        return Advice(f"nothing: {busy}, and {own}: what else runs there takes the rest")
+    own, timing = timings.own_cores(spec.resources.cores), timings.stages[stage]
+    # What Ray's own processes take is only known to be little where others let the stage wait.
+    is_known = timings.process_busy is not None or timing.queued > timing.computing
+    if is_known and own < OWN_SHARE * busy_cores:
+        had = f"the job had {own * 100:.0f} % of them"
+        return Advice(f"nothing: {busy}, and {had}: what else runs there takes the rest")
     more = ask_for_nodes(spec, timings) if stage == "infer" else None
     if more is None:
         return Advice(f"nothing: {busy}, only more of them help")
@@ -212,7 +215,7 @@ def described(stage: str, timings: Timings) -> str:
 def computes(stage: str, timings: Timings) -> bool:
     """Whether a stage needs cores, and does not mostly wait."""
     timing = timings.stages[stage]
-    return timing.computing >= COMPUTES * timing.busy
+    return timing.ready >= COMPUTES * timing.busy
 
 
 def capped(advice: Advice, busy_cores: float, stage: str, timings: Timings) -> float:
