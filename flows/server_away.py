@@ -16,7 +16,7 @@ from flows.console import console, escape
 from flows.ending import SERVER_GIVEN_UP
 from flows.named_server import cause_of, server_shown, trouble_with_server
 from tasks.errors import BatchInferenceError, Unreachable
-from tasks.stages import catch_up
+from tasks.stage_artifacts import catch_up
 from tasks.timeouts import until_reachable
 
 AT_COMMAND = ContextVar("at_command", default=False)

@@ -13,7 +13,7 @@ from tasks.attempt import FOLLOWED
 from tasks.errors import BatchInferenceError
 from tasks.job_look import Look
 from tasks.ray_job.counts import AFTER_CUT, BEFORE_CUT, STAGES
-from tasks.stages import summary
+from tasks.stage_summary import summary
 
 BARS_EVERY_SECONDS = 0.5
 LINE_EVERY_SECONDS = (5.0, 30.0)

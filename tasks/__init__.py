@@ -7,8 +7,8 @@ Where to look, each line from what comes first to what comes last:
 - Its kinds of sources, steps, models, gates, sinks and clusters: `kinds`.
 - The plan: `plan`, `planning`, `run_options`, `first_rows`, `rehearsal`, `access`, `own_process`,
   `without_ray`, `materializing_run`.
-- An attempt: `run`, `run_folder`, `attempt`, `stages`, `clusters`, `ray_job`, `job_log`,
-  `job_look`, `running_jobs`, `lease`.
+- An attempt: `run`, `run_folder`, `attempt`, `stages`, `stage_artifacts`, `stage_summary`,
+  `clusters`, `ray_job`, `job_log`, `job_look`, `running_jobs`, `lease`.
 - Exactly once: `protocol` keeps the records and the ledger; `ledgers`, `record_coverage`.
 - The end: `publish`, `publishing`, `lineage`, `report`, `reporting`, `late_report`, `artifacts`.
 - What is published: `published`, `output_status`, `cleaning`, `periods`, `previewing`,

@@ -103,7 +103,7 @@ STATES_SECONDS = 90.0
 def test_stages_overlap_and_move(
     heavy: Path, ray_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.stages.REPORT_EVERY_SECONDS", (0.5, 0.5))
+    monkeypatch.setattr("tasks.stage_artifacts.REPORT_EVERY_SECONDS", (0.5, 0.5))
     enough = heavy.parent / "enough"
     init = {"seconds": 1.0, "loading": LOADING_SECONDS, "file": str(enough)}
     model = {"kind": "python", "class": "predictors:SlowUntil", "init": init}

@@ -102,7 +102,7 @@ def test_a_stages_picture_that_somebody_deletes_is_not_drawn_again(
     from prefect import flow
     from prefect.client.orchestration import get_client
 
-    from tasks.stages import StageArtifact
+    from tasks.stage_artifacts import StageArtifact
 
     counts = {"state": "running", "rows": 7, "rejected": 0, "total": 9, "started": 1, "updated": 2}
     said = {"state": "running", "works_at": "infer", "waits_for": None, "at": 2}

@@ -114,7 +114,7 @@ def test_a_server_that_missed_the_end_of_the_stages_shows_it_once_it_is_back(
 ) -> None:
     """Else the pictures of a run that is done would say for ever how long it goes on."""
     really = SyncPrefectClient.update_artifact
-    monkeypatch.setattr("tasks.stages.REPORT_EVERY_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr("tasks.stage_artifacts.REPORT_EVERY_SECONDS", (0.0, 0.0))
     monkeypatch.setattr(SyncPrefectClient, "update_artifact", refuse)
 
     def ask() -> None:

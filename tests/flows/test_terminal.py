@@ -29,7 +29,6 @@ from tasks.job_look import Look
 from tasks.plan import make_plan
 from tasks.ray_job.counts import STAGES
 from tasks.run import left_to_do, next_attempt
-from tasks.stages import moved
 from tests.flows.conftest import spec_of
 from tests.flows.jobs_cluster import await_that
 from tests.flows.test_attempts import dies_once
@@ -230,41 +229,6 @@ def test_lines_elsewhere(
     lines = of_read(capsys.readouterr().err.splitlines())
     assert len(lines) >= 3, "the counts move"
     assert all("| infer: " in line for line in lines)
-
-
-@pytest.mark.parametrize(
-    ("rows", "seconds", "said"),
-    [
-        (4, 10.0, "4 rows, 0.4 rows/s"),
-        (1, 3.0, "1 row, 0.3333 rows/s"),
-        (24_690, 2.0, "24,690 rows, 12,345 rows/s"),
-        (24_691, 2.0, "24,691 rows, 12,346 rows/s"),
-    ],
-)
-def test_a_slow_stage_has_a_speed(rows: int, seconds: float, said: str) -> None:
-    counts = {"rows": rows, "rejected": 0, "state": "done", "total": rows}
-    assert moved({**counts, "started": 100.0, "updated": 100.0 + seconds}) == said
-
-
-@pytest.mark.parametrize(
-    ("total", "said"),
-    [
-        (50_000, "10 rows, 1 rows/s, 13.9 hours left"),
-        (400, "10 rows, 1 rows/s, 6.5 minutes left"),
-        (129, "10 rows, 1 rows/s, 119 s left"),
-        (11, "10 rows, 1 rows/s, 1 s left"),
-        (10, "10 rows, 1 rows/s"),  # that it works on shows that this was too few
-        (9, "10 rows, 1 rows/s"),
-        (None, "10 rows, 1 rows/s"),
-    ],
-)
-def test_a_stage_that_works_on_does_not_say_that_no_time_is_left(
-    total: int | None, said: str
-) -> None:
-    counts = {"rows": 10, "rejected": 0, "state": "running", "total": total}
-    assert moved({**counts, "started": 100.0, "updated": 110.0}) == said
-    nearly = {**counts, "rows": 99, "total": 100, "started": 100.0, "updated": 101.0}
-    assert moved(nearly) == "99 rows, 99 rows/s, 1 s left"
 
 
 def at_work() -> dict[str, Any]:
