@@ -12,10 +12,10 @@ Where to look, each line from what comes first to what comes last:
 - Write: `writing`, `sink_encoding`, `output_schema`, `casting`, `untyped`, `widening`,
   `new_columns`.
 - How much at a time: `batch_sizes`, `adaptive_batching`, `batch_limits`, `out_of_memory`.
-- Which row is to blame: `blame`, `part_size`, `gaps`, `stage_error`, `own_frame`, `lost_files`.
+- Which row is to blame: `blame`, `part_size`, `missing_values`, `stage_error`, `own_frame`,
+  `lost_files`.
 - What a dead worker leaves to the next: `head_notes`, `deterministic_replay`, `poison_rows`,
-  `killed_replica`, `lost_device`,
-  `forgotten_replica`.
+  `killed_replica`, `lost_device`, `forgotten_replica`.
 - Whether there is room, and for whom: `cluster_capacity`, `nodes`, `excluded_nodes`, `gpu_queue`,
   `own_machine`, `lost_room`.
 - While Ray works: `watch`, `executor_polling`, `executor_status`, `backpressure`,

@@ -15,7 +15,7 @@ from tasks.kinds import columns, user_rows
 from tasks.kinds.models.machine_errors import chain, is_of_the_machine
 from tasks.protocol.batch import ROW
 from tasks.protocol.ids import are_in, distinct
-from tasks.ray_job import gaps
+from tasks.ray_job import missing_values
 from tasks.ray_job.lost_files import is_of_a_lost_file
 from tasks.ray_job.parents import num_parents, parent_starts
 from tasks.ray_job.part_size import PartSize
@@ -53,14 +53,14 @@ def call_with_blame(function: Function, rows: pa.Table) -> Outcome:
         return Outcome(returned, {})
     if num_parents(rows) == 1:
         return last_chance(function, rows, error)
-    parts = gaps.apart(rows)
+    parts = missing_values.apart(rows)
     if not parts:
         return searched(function, rows, fail=True)
     outcomes = [searched(function, part, fail=False) for part in parts]
     tables = [outcome.rows for outcome in outcomes if outcome.rows is not None]
     together = concatenated(tables) if tables else None
     if len(tables) > 1:
-        together = gaps.in_order(together, rows[ROW].to_numpy())
+        together = missing_values.in_order(together, rows[ROW].to_numpy())
     return Outcome(together, outcomes[0].failed | outcomes[1].failed)
 
 
@@ -119,7 +119,7 @@ def concatenated(tables: list[pa.Table]) -> pa.Table:
         return pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as error:
         with suppress(pa.ArrowException):
-            return pa.concat_tables(gaps.untyped(tables), promote_options="permissive")
+            return pa.concat_tables(missing_values.untyped(tables), promote_options="permissive")
         at, name = odd_one(tables)
         before = concatenated([each.select([name]) for each in having(name, tables[:at])])
         raise UserCodeBroke(

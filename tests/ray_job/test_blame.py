@@ -143,12 +143,12 @@ def test_rows_that_fail_only_together_are_handed_on_in_parts_that_do_not(most: i
     assert sum(calls) < 6 * 4096
 
 
-@pytest.mark.parametrize("gap", [None, np.nan, -np.inf])
-def test_rows_with_a_gap_cost_few_calls_each(gap: float | None) -> None:
+@pytest.mark.parametrize("missing", [None, np.nan, -np.inf])
+def test_rows_that_lack_a_value_cost_few_calls_each(missing: float | None) -> None:
     """They lie apart, each among others that are whole: two are not guilty, and rows stay."""
     count, bad = 4096, {*range(5, 4096, 64)}
     guilty = bad - {69, 133}
-    values = [gap if at in bad else float(at) for at in range(count)]
+    values = [missing if at in bad else float(at) for at in range(count)]
     x = pa.array(values, pa.float64(), from_pandas=False)
     rows = pa.table({ROW: np.arange(count), "x": x, "never": pa.nulls(count, pa.string())})
     calls: list[int] = []
@@ -171,7 +171,7 @@ def test_rows_with_a_gap_cost_few_calls_each(gap: float | None) -> None:
     ],
     ids=lambda each: str(each.type),
 )
-def test_rows_with_a_gap_are_found_beside_columns_of_any_type(column: pa.Array) -> None:
+def test_rows_that_lack_a_value_are_found_beside_columns_of_any_type(column: pa.Array) -> None:
     x = [0.0, None, 2.0, None, 4.0, np.nan, 6.0, 7.0]
     rows = pa.table({ROW: np.arange(8), "x": pa.array(x, from_pandas=False), "other": column})
     calls: list[int] = []
@@ -183,7 +183,7 @@ def test_rows_with_a_gap_are_found_beside_columns_of_any_type(column: pa.Array) 
     assert outcome.rows["other"].to_pylist() == expected
 
 
-def test_what_is_made_of_gaps_alone_need_not_go_with_the_rest() -> None:
+def test_what_is_made_of_missing_values_alone_need_not_go_with_the_rest() -> None:
     """As of pandas: floats where nothing is there, beside texts."""
     x = [None if at % 4 == 2 else float(at) for at in range(64)]
 
@@ -202,7 +202,7 @@ def test_what_is_made_of_gaps_alone_need_not_go_with_the_rest() -> None:
     assert outcome.rows["said"].to_pylist() == expected
 
 
-def test_children_beside_a_gap_share_the_fate_of_their_row_and_stay_side_by_side() -> None:
+def test_children_beside_a_missing_value_share_the_fate_of_their_row_and_stay_together() -> None:
     ids = [row for row in range(64) for _ in range(1 + row % 3)]
     x = [None if at % 10 == 3 else float(at) for at in range(len(ids))]
     rows = pa.table({ROW: pa.array(ids, pa.int64()), "x": pa.array(x, pa.float64())})

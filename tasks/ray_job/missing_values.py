@@ -1,4 +1,4 @@
-"""Rows with an empty value, NaN or infinity: where a batch fails, they are the first to look at.
+"""Rows in which a value is missing, NaN or infinite: where a batch fails, the first to look at.
 
 To find a guilty row among many others takes ten calls or more; apart from these, where most are
 guilty, two or three.
@@ -15,18 +15,18 @@ from tasks.protocol.ids import Ids, Mask, are_in, distinct
 
 
 def apart(rows: pa.Table) -> list[pa.Table]:
-    """Rows without gaps, and those with one; nothing where all rows are of one sort.
+    """Rows with all their values, and those that lack one; nothing where all are of one sort.
 
     The children of one row stay together.
     """
     ids = rows[ROW].to_numpy()
-    odd = are_in(distinct(ids[have_gaps(rows)]), ids)
-    is_mixed = 0 < odd.sum() < len(odd)
-    return [taken(rows, np.flatnonzero(each)) for each in (~odd, odd)] if is_mixed else []
+    lacking = are_in(distinct(ids[lack_a_value(rows)]), ids)
+    is_mixed = 0 < lacking.sum() < len(lacking)
+    return [taken(rows, np.flatnonzero(each)) for each in (~lacking, lacking)] if is_mixed else []
 
 
-def have_gaps(rows: pa.Table) -> Mask:
-    """Which rows have a gap in a column that is not all empty."""
+def lack_a_value(rows: pa.Table) -> Mask:
+    """Which rows lack a value in a column that is not all empty."""
     found = np.zeros(len(rows), dtype=bool)
     for column in rows.columns:
         if 0 < column.null_count < len(rows):
@@ -54,7 +54,7 @@ def taken(rows: pa.Table, places: Ids) -> pa.Table:
 
 
 def untyped(tables: list[pa.Table]) -> list[pa.Table]:
-    """Tables whose columns of nothing but gaps have no type, where others have more than floats.
+    """Tables whose columns without a value have no type, where others have more than floats.
 
     Pandas makes floats of such a column, whatever it would hold.
     """
