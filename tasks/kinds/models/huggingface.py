@@ -10,6 +10,7 @@ from tasks.kinds.extras import require
 from tasks.kinds.models.exact_floats import keep_float32_whole
 from tasks.kinds.models.hf import adapters, folder, hub, processor_files
 from tasks.kinds.models.hf.checkpoint import Checkpoint
+from tasks.kinds.models.hf.hub_model import HubModel, Revision
 from tasks.kinds.models.hf.option_checks import check_options
 from tasks.kinds.models.hf.option_conflicts import problem_with
 from tasks.kinds.models.hf.options import (
@@ -31,7 +32,7 @@ from tasks.kinds.models.input_types import (
 )
 from tasks.kinds.models.llm.answer_schema import DESCRIPTION, AnswerSchema, AnswerSchemaField
 from tasks.kinds.models.llm.options import refuse_elsewhere
-from tasks.kinds.models.model import Function, Media, Model, Placement
+from tasks.kinds.models.model import Function, Media, Placement
 from tasks.kinds.models.runtimes.choice import (
     RuntimeField,
     can_use_gpu,
@@ -45,7 +46,7 @@ ONE_SHAPE: tuple[str, ...] = ("image-classification", "image-feature-extraction"
 """Tasks whose batches are of one shape, for which a model can be compiled."""
 
 
-class HuggingFaceModel(Model):
+class HuggingFaceModel(HubModel):
     """Labels, objects, maps, embeddings, texts and speech with transformers.
 
     Adds the columns that `task_columns` names; a model that generates text also adds the properties
@@ -64,12 +65,7 @@ class HuggingFaceModel(Model):
         description="Name on the Hugging Face Hub, as in google/vit-base-patch16-224, or a folder "
         "written by save_pretrained that every node can read.",
     )
-    revision: str = Field(
-        default="main",
-        min_length=1,
-        description="Branch, tag or commit on the Hub; the plan pins the commit. Not used for a "
-        "folder.",
-    )
+    revision: Revision = "main"
     column: str | None = Field(
         default=None,
         description="Input column. Empty: image for image tasks, prompt for text-generation, "
@@ -93,7 +89,6 @@ class HuggingFaceModel(Model):
     runtime: RuntimeField = "eager"
 
     uses_threads: ClassVar[bool] = True
-    weights_field: ClassVar[str] = "name_or_path"
     slow_imports: ClassVar[tuple[str, ...]] = ("torch", "transformers.modeling_utils")
 
     @field_validator("options")
@@ -130,8 +125,7 @@ class HuggingFaceModel(Model):
     @property
     def weights_bytes(self) -> int | None:
         """Of a folder; what lies on the Hub is not at hand."""
-        found = folder.local_folder(self.name_or_path)
-        return folder.weights_bytes(found) if found else None
+        return folder.weights_bytes(self.own_folder) if self.own_folder else None
 
     @property
     def prefers_threads(self) -> bool:
@@ -203,11 +197,10 @@ class HuggingFaceModel(Model):
             refuse_runtime(self.runtime, f"can compile {' and '.join(ONE_SHAPE)}, not {self.task}")
         if self.task in AUDIO:
             require("model.task", self.task, "av", "audio")
-        found = folder.local_folder(self.name_or_path)
-        if found is None:
+        if self.own_folder is None:
             hub.check_name(self.name_or_path)
         else:
-            folder.check_folder(self.name_or_path, found, self.task)
+            folder.check_folder(self.name_or_path, self.own_folder, self.task)
             check_options(self.checkpoint, self.task, self.options)
 
     def check_on_hub(self) -> None:
@@ -230,29 +223,6 @@ class HuggingFaceModel(Model):
             )
             raise InvalidSpec.at(hub.FIELD, self.name_or_path, problem)
         check_options(self.checkpoint, self.task, self.options)
-
-    def fingerprint(self) -> str:
-        """Hash of the folder's files, or the commit on the Hub.
-
-        Raises:
-            InvalidSpec: the Hub does not know the name or revision, or it does not fit the task.
-            Unreachable: the Hub does not answer.
-        """
-        found = folder.local_folder(self.name_or_path)
-        if found is None:
-            commit = hub.commit(self.name_or_path, self.revision)
-            self.pinned(commit).check_on_hub()
-            return commit
-        return folder.digest(found)
-
-    def has_changed(self, fingerprint: str) -> bool:
-        """Whether the folder holds other files now; of the Hub a commit is taken, which stays."""
-        return folder.has_changed(self.name_or_path, fingerprint)
-
-    def pinned(self, fingerprint: str) -> Self:
-        """The same model at the commit that `fingerprint` gave, whatever the branch says later."""
-        on_hub = folder.local_folder(self.name_or_path) is None
-        return self.model_copy(update={"revision": fingerprint}) if on_hub else self
 
     def preprocessor(self, num_threads: int = 1) -> Function:
         """Decoding and resizing, or tokenising."""

@@ -2,7 +2,7 @@
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import pyarrow as pa
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
@@ -11,7 +11,8 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
 from tasks.kinds.models import output_names
 from tasks.kinds.models.arrays import Columns, column_of, with_columns
-from tasks.kinds.models.hf import folder, hub
+from tasks.kinds.models.hf import hub
+from tasks.kinds.models.hf.hub_model import HubModel, Revision
 from tasks.kinds.models.llm.answer_schema import DESCRIPTION, AnswerSchema, AnswerSchemaField
 from tasks.kinds.models.llm.answers import GENERATED, embedding_column, generated_columns
 from tasks.kinds.models.llm.asking_model import (
@@ -54,7 +55,7 @@ SET_ELSEWHERE = {
 }
 
 
-class VllmModel(AskingModel):
+class VllmModel(AskingModel, HubModel):
     """Chats, generation, embeddings and classification with vLLM on GPUs.
 
     Adds `generated_text`, `finish_reason`, `prompt_tokens` and `completion_tokens`, and the
@@ -70,12 +71,7 @@ class VllmModel(AskingModel):
         description="Name on the Hugging Face Hub, as in Qwen/Qwen3-8B, or a folder that every "
         "node can read.",
     )
-    revision: str = Field(
-        default="main",
-        min_length=1,
-        description="Branch, tag or commit on the Hub; the plan pins the commit. Not used for a "
-        "folder.",
-    )
+    revision: Revision = "main"
     task: Task = Field(
         default="chat",
         description="chat writes prompts with the model's chat template; generate continues a "
@@ -107,7 +103,6 @@ class VllmModel(AskingModel):
 
     needs_gpu: ClassVar[bool] = True
     tasks_of_fields: ClassVar[dict[str, tuple[Task, ...]]] = TASKS_OF_FIELDS
-    weights_field: ClassVar[str] = "name_or_path"
     batch_size: ClassVar[int | None] = 1024
     """Several times what the engine runs at once: it fills up from the rest as rows finish."""
 
@@ -170,7 +165,7 @@ class VllmModel(AskingModel):
             InvalidSpec: says what is missing.
         """
         require("model.kind", self.kind, "vllm", "vllm")
-        found = folder.local_folder(self.name_or_path)
+        found = self.own_folder
         if found is None:
             return hub.check_name(self.name_or_path)
         if not found.is_dir():
@@ -181,28 +176,13 @@ class VllmModel(AskingModel):
             )
         check_files(self.name_or_path, found, self.engine_kwargs)
 
-    def fingerprint(self) -> str:
-        """Hash of the folder's files, or the commit on the Hub.
+    def check_on_hub(self) -> None:
+        """See that the Hub has weights that vLLM reads; its words are left to the engine.
 
         Raises:
-            InvalidSpec: the Hub does not know the name or revision, or has no weights of it.
-            Unreachable: the Hub does not answer.
+            InvalidSpec: it has none; or has an adapter, which would be left out.
         """
-        found = folder.local_folder(self.name_or_path)
-        if found is None:
-            commit = hub.commit(self.name_or_path, self.revision)
-            check_on_hub(self.name_or_path, commit, self.engine_kwargs)
-            return commit
-        return folder.digest(found)
-
-    def has_changed(self, fingerprint: str) -> bool:
-        """Whether the folder holds other files now; of the Hub a commit is taken, which stays."""
-        return folder.has_changed(self.name_or_path, fingerprint)
-
-    def pinned(self, fingerprint: str) -> Self:
-        """The same model at the commit that `fingerprint` gave, whatever the branch says later."""
-        on_hub = folder.local_folder(self.name_or_path) is None
-        return self.model_copy(update={"revision": fingerprint}) if on_hub else self
+        check_on_hub(self.name_or_path, self.revision, self.engine_kwargs)
 
     def predictor(self, placement: Placement) -> Function:
         """The engine, loaded, over batches of rows."""
@@ -230,9 +210,8 @@ class VllmModel(AskingModel):
 
         if self.task in WRITING:
             check_sampling(self.options, self.answer_schema)  # the engine takes minutes to load
-        on_hub = folder.local_folder(self.name_or_path) is None
         arguments = {"dtype": placement.dtype, **self.engine_kwargs}
-        revision = self.revision if on_hub else None
+        revision = self.revision if self.own_folder is None else None
         llm = load_engine(self.name_or_path, revision, self.task, arguments)
         return Engine(llm, self.options, self.answer_schema)
 

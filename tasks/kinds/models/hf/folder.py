@@ -291,9 +291,3 @@ def digest(folder: Path) -> str:
                 inner = hashlib.file_digest(file, "sha256").hexdigest()
             content.update(f"{name}\0{inner}\n".encode())
     return content.hexdigest()
-
-
-def has_changed(name_or_path: str, fingerprint: str) -> bool:
-    """Whether a folder's files are no more those of a digest; of the Hub, a commit stays."""
-    found = local_folder(name_or_path)
-    return found is not None and digest(found) != fingerprint
