@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-from tasks.kinds.models.model import BatchLimit
+from tasks.kinds.models.batch_limit import BatchLimit
 from tasks.machine import GIB
 from tasks.outputs import output_of
 from tasks.protocol.asked_at_once import asked_at_once

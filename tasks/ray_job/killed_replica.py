@@ -5,7 +5,7 @@ from ray._private.state import state
 from ray._raylet import WorkerID
 from ray.core.generated import common_pb2, gcs_pb2
 
-from tasks.kinds.models.model import BatchLimit
+from tasks.kinds.models.batch_limit import BatchLimit
 from tasks.ray_job.head_notes import key_of, note, noted
 from tasks.ray_job.job import Job
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tasks.errors import BatchInferenceError, OutOfMemory, UserCodeBroke
 from tasks.kinds import column_types, columns
-from tasks.kinds.models.model import BatchLimit
+from tasks.kinds.models.batch_limit import BatchLimit
 from tasks.kinds.models.runtimes.runtime_used import RuntimeLog
 from tasks.kinds.no_number import finite
 from tasks.kinds.tensors import is_tensor

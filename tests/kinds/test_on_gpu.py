@@ -6,7 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tasks.kinds.models.model import BatchLimit, DType, Placement
+from tasks.kinds.models.batch_limit import BatchLimit
+from tasks.kinds.models.model import DType, Placement
 from tasks.kinds.models.runtimes.comparing import TOLERANCES, largest_difference
 from tasks.protocol.batch import RowBatch
 from tasks.ray_job.stage_adapter import StageAdapter

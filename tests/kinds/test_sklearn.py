@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import SklearnModel
+from tasks.kinds.models.batch_limit import BatchLimit
 from tasks.kinds.models.estimators import calling
 from tasks.kinds.models.estimators.code_within import own_names
-from tasks.kinds.models.model import BatchLimit, Placement
+from tasks.kinds.models.model import Placement
 from tasks.spec_file import parse_spec
 from tests.kinds.declared import as_declared
 

@@ -11,7 +11,8 @@ import pytest
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import XGBoostModel, arrays
-from tasks.kinds.models.model import BatchLimit, Placement
+from tasks.kinds.models.batch_limit import BatchLimit
+from tasks.kinds.models.model import Placement
 from tasks.protocol.batch import ROW
 from tasks.ray_job.blame import call_with_blame
 from tests.kinds.declared import as_declared

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tasks.kinds.models.model import BatchLimit
+from tasks.kinds.models.batch_limit import BatchLimit
 from tasks.ray_job import head_notes
 from tasks.ray_job.killed_replica import MOST_HALVINGS, spare_memory
 from tests.ray_job.test_own_machine import job_of, spec

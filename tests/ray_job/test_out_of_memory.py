@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from flows.testing import RunSpec
 from tasks.errors import InvalidSpec, OutOfMemory, StageFailed
+from tasks.kinds.models.batch_limit import BatchLimit
 from tasks.kinds.models.machine_errors import is_out_of_memory
-from tasks.kinds.models.model import BatchLimit
 from tasks.outputs import output_of
 from tasks.protocol.batch import ROW, RowBatch
 from tasks.protocol.storage import FsspecStorage
