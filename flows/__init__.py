@@ -3,7 +3,7 @@
 Where to look:
 
 - The flows: `batch_inference`, `backfill`, `preview`, `verify`, `redrive`, `search`, `demo`.
-- A run from plan to end: `planning`, `at_work`, `attempts`, `stage_tasks`.
+- A run from plan to end: `planning`, `at_work`, `attempts`, `headway`, `stage_tasks`.
 - A run that is cancelled, or whose process dies: `cancellation`, `cancellation_hooks`,
   `orphaned_runs`, `lost_worker`, `ended_from_outside`, `heartbeats`.
 - A run of a deployment: `deployment_run`, `own_folder`, `own_place`, `meant_time`, `callers_time`.

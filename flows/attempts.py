@@ -10,6 +10,7 @@ from prefect import get_run_logger
 from prefect.futures import wait
 
 from flows.at_work import AtWork, end_cluster
+from flows.headway import Headway
 from flows.planning import plan_run
 from flows.stage_tasks import run_stages
 from tasks.attempt import Attempt
@@ -127,10 +128,10 @@ def run_attempts(
     Raises:
         BatchInferenceError: trying again cannot help, or has been tried often enough.
     """
-    tried = failed = most_done = before = 0
+    headway, before = Headway(), 0
     if attempt is None:
         patiently(planned, deadline, lambda: forget_old_word(planned))
-    gap = gap_left(planned, deadline, tried)
+    gap = gap_left(planned, deadline, tried=False)
     while gap:
         if deadline.seconds_left() == 0:
             raise deadline.missed()
@@ -138,27 +139,33 @@ def run_attempts(
             # Before each attempt: what was recorded may count no more, of rows that nobody keeps.
             planned, more, attempt = materialize_rows(planned, deadline, attempt, go_on_with)
             before += more
-            if more and not (gap := gap_left(planned, deadline, tried)):
+            if more and not (gap := gap_left(planned, deadline, tried=headway.tried > 0)):
                 break
-        tried, most_done, schemas = tried + 1, max(most_done, gap.done), gap.schemas
-        attempt, problem = run_attempt(planned, gap, deadline, attempt)
+        todo = gap
+        attempt, problem = run_attempt(planned, todo, deadline, attempt)
         # What an attempt that failed had to try again is still to be tried.
-        gap = gap_left(planned, deadline, tried if problem is None else 0)
-        if gap.schemas > schemas:
-            most_done = 0  # what was written before a type was widened is made anew
-        failed = int(problem is not None) if gap.done > most_done else failed + 1
-        if gap and failed >= planned.spec.retries.max_attempts:
-            raise given_up(planned, gap, tried, problem)
-        if gap and problem is None:
-            get_run_logger().info("attempt %s left rows without a record, another follows", tried)
-        elif gap:
-            get_run_logger().warning("attempt %s failed, another follows: %s", tried, problem)
-            time.sleep(deadline.within(backoff_seconds(failed)))
+        gap = gap_left(planned, deadline, tried=problem is None)
+        headway.note(todo, gap, problem)
+        if gap and headway.failed >= planned.spec.retries.max_attempts:
+            raise given_up(planned, gap, headway.tried, problem)
+        if gap:
+            await_next(headway, problem, deadline)
         if isinstance(problem, InputChanged):
             planned = planned_anew(planned)
             go_on_with(planned)
-            gap = gap_left(planned, deadline, tried)
-    return planned, before + tried, attempt
+            gap = gap_left(planned, deadline, tried=True)
+    return planned, before + headway.tried, attempt
+
+
+def await_next(headway: Headway, problem: BatchInferenceError | None, deadline: Deadline) -> None:
+    """Say that another attempt follows, and wait a while where the last one failed."""
+    if problem is None:
+        get_run_logger().info(
+            "attempt %s left rows without a record, another follows", headway.tried
+        )
+        return
+    get_run_logger().warning("attempt %s failed, another follows: %s", headway.tried, problem)
+    time.sleep(deadline.within(backoff_seconds(headway.failed)))
 
 
 def run_attempt(
@@ -201,13 +208,13 @@ def has_been_published(planned: PlannedRun) -> bool:
     return False
 
 
-def gap_left(planned: PlannedRun, deadline: Deadline, tried: int) -> Gap:
-    """What the next attempt has to do.
+def gap_left(planned: PlannedRun, deadline: Deadline, *, tried: bool) -> Gap:
+    """What the next attempt has to do, as `left_to_do` has it.
 
     Raises:
         Unreachable: the output's storage has not answered for too long.
     """
-    return patiently(planned, deadline, lambda: left_to_do(planned, tried=tried > 0))
+    return patiently(planned, deadline, lambda: left_to_do(planned, tried=tried))
 
 
 def patiently(planned: PlannedRun, deadline: Deadline, look: Callable[[], T]) -> T:

@@ -33,6 +33,49 @@ WAITING: dict[UUID, Event] = {}
 """Of each flow run that this process is to try again: what ends its signs of life meanwhile."""
 
 
+class SignsOfLife:
+    """What the server hears of a flow run, from a thread beside it."""
+
+    def __init__(self, run: FlowRun, flow_name: str) -> None:
+        self.run = {
+            "prefect.resource.id": f"prefect.flow-run.{run.id}",
+            "prefect.resource.name": run.name,
+        }
+        self.flow = {
+            "prefect.resource.id": f"prefect.flow.{run.flow_id}",
+            "prefect.resource.role": "flow",
+            "prefect.resource.name": flow_name,
+        }
+        self.over, self.speaking, self.ahead = Event(), Lock(), timedelta()
+
+    def begin(self) -> None:
+        """Give the first sign of life, and others as long as the run lasts."""
+        # Prefect knows by the context which server it is.
+        Thread(target=copy_context().run, args=(self.tell,), daemon=True).start()
+
+    def say(self, what: str) -> None:
+        """Say something once, if the server hears it."""
+        with suppress(Exception):
+            emit_event(what, self.run, datetime.now(UTC) + self.ahead, related=[self.flow])
+
+    def tell(self) -> None:
+        """Give signs of life until the run is over."""
+        while not self.over.is_set():
+            with suppress(Exception):  # the server may be away: the next one counts
+                self.ahead = time_at_server() - datetime.now(UTC)
+            with self.speaking:
+                if self.over.is_set():  # to ask takes a moment, and a run that is over gives none
+                    return
+                self.say(HEARTBEAT)
+            self.over.wait(EVERY_SECONDS)
+
+    def leave(self) -> None:
+        """Say the last word of a run that is to be resumed in another process."""
+        with self.speaking:
+            self.over.set()
+            self.say(LEFT)
+
+
 @contextmanager
 def heartbeats() -> Iterator[None]:
     """The body of a flow: the server hears of the run while it lasts."""
@@ -41,50 +84,23 @@ def heartbeats() -> Iterator[None]:
         yield
         return
     outlive_worker()
-    run = {
-        "prefect.resource.id": f"prefect.flow-run.{context.flow_run.id}",
-        "prefect.resource.name": context.flow_run.name,
-    }
-    its_flow = {
-        "prefect.resource.id": f"prefect.flow.{context.flow_run.flow_id}",
-        "prefect.resource.role": "flow",
-        "prefect.resource.name": context.flow.name,
-    }
-    over, speaking, ahead = Event(), Lock(), timedelta()
-    if (waiting := WAITING.pop(context.flow_run.id, None)) is not None:
+    run = context.flow_run
+    if (waiting := WAITING.pop(run.id, None)) is not None:
         waiting.set()
-
-    def say(what: str) -> None:
-        with suppress(Exception):
-            emit_event(what, run, datetime.now(UTC) + ahead, related=[its_flow])
-
-    def tell() -> None:
-        nonlocal ahead
-        while not over.is_set():
-            with suppress(Exception):  # the server may be away: the next one counts
-                ahead = time_at_server() - datetime.now(UTC)
-            with speaking:
-                if over.is_set():  # to ask takes a moment, and a run that is over gives no more
-                    return
-                say(HEARTBEAT)
-            over.wait(EVERY_SECONDS)
-
-    # Prefect knows by the context which server it is.
-    Thread(target=copy_context().run, args=(tell,), daemon=True).start()
+    signs = SignsOfLife(run, context.flow.name)
+    signs.begin()
     try:
         yield
     except Pause:
-        with speaking:
-            over.set()
-            say(LEFT)
+        signs.leave()
         raise
     except Exception as error:
-        if is_tried_again(context.flow_run, error):
-            WAITING[context.flow_run.id] = over
+        if is_tried_again(run, error):
+            WAITING[run.id] = signs.over
         raise
     finally:
-        if WAITING.get(context.flow_run.id) is not over:
-            over.set()
+        if WAITING.get(run.id) is not signs.over:
+            signs.over.set()
 
 
 def is_tried_again(run: FlowRun, error: Exception) -> bool:

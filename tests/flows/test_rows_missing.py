@@ -55,7 +55,7 @@ def test_what_a_wider_type_has_made_anew_is_no_failure(
         for done, pinned in zip((900, 50), schemas, strict=True)
     )
     gaps = iter([before, after, replace(left, shards=left.shards[:0], done=1000)])
-    monkeypatch.setattr(attempts, "gap_left", lambda *_: next(gaps))
+    monkeypatch.setattr(attempts, "gap_left", lambda *_, **__: next(gaps))
     made: list[object] = []
 
     def run_attempt(*given: object) -> tuple[None, None]:
@@ -75,9 +75,9 @@ def test_rows_that_a_failed_attempt_was_to_try_again_still_are(
     planned = make_plan(spec_of(numbers, retries={"max_attempts": 3}))
     left = left_to_do(planned, tried=False)
     problems = iter([StageFailed("the node has gone"), None])
-    asked: list[int] = []
+    asked: list[bool] = []
 
-    def gap_left(planned: PlannedRun, deadline: Deadline, tried: int) -> Gap:
+    def gap_left(planned: PlannedRun, deadline: Deadline, *, tried: bool) -> Gap:
         asked.append(tried)
         return left if len(asked) < 3 else replace(left, shards=left.shards[:0])
 
@@ -86,7 +86,7 @@ def test_rows_that_a_failed_attempt_was_to_try_again_still_are(
     monkeypatch.setattr(attempts, "backoff_seconds", lambda tried: 0.0)
     monkeypatch.setattr(attempts, "get_run_logger", logging.getLogger)
     attempts.run_attempts(planned, Deadline(None))
-    assert asked == [0, 0, 2]
+    assert asked == [False, False, True]
 
 
 def test_inputs_that_change_in_every_attempt_are_given_up(
@@ -98,7 +98,7 @@ def test_inputs_that_change_in_every_attempt_are_given_up(
     covered = replace(left, shards=left.shards[:0])
     # Of each attempt: what is left of the old plan, and of the new one.
     gaps = iter([left, left, left, covered, left, left, left])
-    monkeypatch.setattr(attempts, "gap_left", lambda *_: next(gaps))
+    monkeypatch.setattr(attempts, "gap_left", lambda *_, **__: next(gaps))
     monkeypatch.setattr(attempts, "run_attempt", lambda *_: (None, InputChanged("it changed")))
     monkeypatch.setattr(attempts, "planned_anew", lambda planned: planned)
     monkeypatch.setattr(attempts, "backoff_seconds", lambda tried: 0.0)
