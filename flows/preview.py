@@ -20,6 +20,7 @@ from flows.meant_time import time_meant_by, time_to_start
 from flows.planning import plan_run
 from flows.server_away import await_server, kept_report
 from tasks.errors import BatchInferenceError
+from tasks.plan import PlannedRun
 from tasks.previewing import clear_away, held_back, refuse_unlike, trial_of
 from tasks.report import report_preview
 from tasks.run_options import RunOptions
@@ -96,17 +97,28 @@ def preview(
         ours = own_flow_runs()
         planned = plan_run(trial, RunOptions(limit=rows, timed_inputs=others, flow_runs=ours))
         try:
-            with (
-                staying_stopped(),
-                heeding_cancellation(trial, ours),
-                accounted_for(planned, started, is_kept=False) as at_work,
-                nothing_kept(),
-            ):
-                deadline = deadline_of(trial)
-                planned, *_ = run_attempts(planned, deadline, go_on_with=at_work.go_on_with)
-                await_server()
-                report = report_preview(planned, spec, started)
-                report = {**report, "would_be_held_back": held_back(planned, spec)}
+            report = run_trial(planned, spec, started)
         finally:
             clear_away(trial)
         return kept_report(preview.name, report)
+
+
+def run_trial(planned: PlannedRun, spec: BatchInferenceSpec, started: float) -> dict[str, Any]:
+    """Run a preview's rows; the figures, and why a run of rows like these would be held back.
+
+    Args:
+        planned: the preview's run.
+        spec: what a whole run would be.
+        started: when the preview began, in seconds since the epoch.
+    """
+    with (
+        staying_stopped(),
+        heeding_cancellation(planned.spec, planned.options.flow_runs),
+        accounted_for(planned, started, is_kept=False) as at_work,
+        nothing_kept(),
+    ):
+        deadline = deadline_of(planned.spec)
+        planned, *_ = run_attempts(planned, deadline, go_on_with=at_work.go_on_with)
+        await_server()
+        report = report_preview(planned, spec, started)
+        return {**report, "would_be_held_back": held_back(planned, spec)}

@@ -12,20 +12,16 @@ from tasks.plan import PlannedRun
 from tasks.previewing import measured_where, staged_rows
 from tasks.reporting.accuracy import compare_labels
 from tasks.reporting.addresses import named_on, sink_page, sink_url
-from tasks.reporting.estimate import (
-    estimate_run,
-    full_run,
-    gpus_allowed,
-    gpus_of_a_replica,
-    nodes_found,
-)
+from tasks.reporting.estimate import estimate_run
 from tasks.reporting.evidence import Evidence, look_back
 from tasks.reporting.expected_files import small_files_told
+from tasks.reporting.full_run import full_run
 from tasks.reporting.manifest import save_manifest
 from tasks.reporting.page import failure_page, rejections_told, success_page
 from tasks.reporting.preview_page import Preview, preview_page
 from tasks.reporting.run_report import RunReport, figures_of, replaced_by, without_figures
 from tasks.reporting.versions import told_version
+from tasks.reporting.where_it_goes import gpus_allowed, gpus_of_a_replica, nodes_found
 from tasks.spec import BatchInferenceSpec
 from tasks.timeouts import at_output
 

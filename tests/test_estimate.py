@@ -10,17 +10,16 @@ import pytest
 from tasks.errors import InvalidSpec
 from tasks.previewing import trial_of
 from tasks.ray_job.cluster_capacity import Node
-from tasks.reporting.estimate import (
-    Estimate,
-    FullRun,
-    estimate_run,
+from tasks.reporting.estimate import Estimate, estimate_run
+from tasks.reporting.full_run import FullRun
+from tasks.reporting.numbers import duration
+from tasks.reporting.preview_page import estimate_lines
+from tasks.reporting.where_it_goes import (
     gpus_allowed,
     gpus_of_a_replica,
     nodes_found,
     where_it_goes,
 )
-from tasks.reporting.numbers import duration
-from tasks.reporting.preview_page import estimate_lines
 from tasks.reporting.workers import workers_at_hand
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_file import parse_spec

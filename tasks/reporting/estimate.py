@@ -1,46 +1,25 @@
 """What a whole run would take, from a few batches of it."""
 
 import math
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tasks.clusters.own_ray import joined
-from tasks.errors import InvalidSpec
-from tasks.kinds.clusters import InlineCluster, RayJobsCluster
-from tasks.kinds.sources.likely_rows import INPUTS_ASKED, reckon_rows
-from tasks.ledgers import ledger_of
-from tasks.planning.known_types import lasting_columns
-from tasks.planning.new_inputs import NewInputs
+from tasks.kinds.clusters import InlineCluster
 from tasks.protocol.records import Record
 from tasks.ray_job.cluster_capacity import Node
 from tasks.ray_job.counts import STAGES
-from tasks.ray_job.own_machine import is_own_machine, preprocesses_in_replicas, with_cores
+from tasks.ray_job.own_machine import preprocesses_in_replicas, with_cores
 from tasks.reporting.batches_seen import are_too_quick, rows_in, seconds_per_row, steady
-from tasks.reporting.evidence import Evidence
-from tasks.reporting.figures import cost_of, hours_held
-from tasks.reporting.workers import gpus_here, workers_at_hand
+from tasks.reporting.figures import cost_of
+from tasks.reporting.full_run import FullRun
+from tasks.reporting.where_it_goes import where_it_goes, within_limit
+from tasks.reporting.workers import workers_at_hand
 from tasks.spec import BatchInferenceSpec
-from tasks.whole import whole as whole_part
 
 Range = tuple[float, float]
 LONG_SECONDS = 60.0
 """Nobody needs to know more closely what takes less."""
 MORE_TIMES = 100
-
-
-@dataclass(frozen=True)
-class FullRun:
-    """All that lies at the source, published or not."""
-
-    inputs: int
-    size: int
-    """Bytes."""
-    shards: int
-    rows: int | None
-    """None where only reading tells."""
-    rows_are_known: bool
-    """Whether they were counted; else reckoned from a look at some of the inputs."""
 
 
 @dataclass(frozen=True)
@@ -67,29 +46,6 @@ class Estimate:
     def as_json(self) -> dict[str, Any]:
         """As plain values."""
         return asdict(self)
-
-
-def full_run(spec: BatchInferenceSpec) -> FullRun:
-    """Look at all of the source, as a first run would.
-
-    Raises:
-        InputNotFound: nothing lies there, and `on_empty` is `fail`.
-    """
-    seen = ledger_of(spec).look()
-    found = NewInputs.find(spec, seen, replaces=True, limit=None)
-    plan = found.plan(None, {"limit": None}, lasting_columns(spec, seen.schema))
-    rows, all_tell = plan.known_rows, len(plan.shards) <= INPUTS_ASKED and not spec.source.reads_on
-    rows_are_known = rows is not None or all_tell
-    if rows is None:
-        pins = plan.pins["reader"]
-        rows = reckon_rows(spec.source.as_planned(pins), found.storage, plan.shards, pins)
-    return FullRun(
-        inputs=len(found.left),
-        size=sum(stat.size for stat in found.left),
-        shards=len(plan.shards),
-        rows=rows,
-        rows_are_known=rows_are_known,
-    )
 
 
 def estimate_run(
@@ -179,65 +135,6 @@ def at_work(
         return workers
     needed = math.ceil(one["preprocess"] / seconds_per_row)
     return {**workers, "preprocess": min(workers["preprocess"], needed)}
-
-
-def nodes_found(spec: BatchInferenceSpec, evidence: Evidence) -> list[Node] | None:
-    """The nodes that a preview has found where a run would go; None where it was elsewhere.
-
-    Args:
-        spec: what the run would do.
-        evidence: of the preview.
-    """
-    if evidence.planned.spec.cluster.kind != spec.cluster.kind:
-        return None
-    found = (each.occupancy.get("nodes") for each in reversed(evidence.attempts))
-    return next(filter(None, found), None)
-
-
-def within_limit(
-    spec: BatchInferenceSpec, max_gpus: float | None, num_gpus: float
-) -> BatchInferenceSpec:
-    """The spec with no more replicas than a cluster's limit on GPUs allows, if it has one."""
-    if not num_gpus or max_gpus is None:
-        return spec
-    allowed = max(1, whole_part(max_gpus / num_gpus))
-    return spec.with_part("resources", max_replicas=min(spec.resources.most_replicas(), allowed))
-
-
-def gpus_allowed(spec: BatchInferenceSpec, evidence: Evidence) -> float | None:
-    """GPUs that jobs of a run's cluster may hold; a block's limit only a preview there knows.
-
-    Args:
-        spec: what the run would do.
-        evidence: of the preview.
-    """
-    own = spec.cluster.max_gpus if isinstance(spec.cluster, RayJobsCluster) else None
-    return evidence.last_job.max_gpus if own is None and evidence.last_job else own
-
-
-def gpus_of_a_replica(spec: BatchInferenceSpec, evidence: Evidence) -> float | None:
-    """GPUs that one replica of the model would hold in a run; None where nobody here knows.
-
-    `auto` is what it was in a preview that went where a run would go. Of one in this process only
-    this machine's GPUs are known.
-
-    Args:
-        spec: what the run would do.
-        evidence: of the preview.
-    """
-    asked = spec.resources.num_gpus
-    if asked != "auto":
-        return asked
-    if evidence.planned.spec.cluster.kind == spec.cluster.kind:
-        return float(hours_held(evidence)["gpu_hours"] > 0)
-    return gpus_here(spec) if is_own_machine(where_it_goes(spec)) else None
-
-
-def where_it_goes(spec: BatchInferenceSpec) -> BatchInferenceSpec:
-    """The spec with the Ray that a run would join; as it is where a run would find none there."""
-    with suppress(InvalidSpec):
-        return spec.model_copy(update={"cluster": joined(spec.cluster)})
-    return spec
 
 
 def of_replicas_alike(

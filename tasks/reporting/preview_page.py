@@ -11,9 +11,10 @@ from tasks.python_rows import python_rows
 from tasks.ray_job.counts import STAGES
 from tasks.record_coverage import count_rows
 from tasks.reporting.batches_seen import rows_in, steady
-from tasks.reporting.estimate import Estimate, FullRun
+from tasks.reporting.estimate import Estimate
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.figures import busy_seconds, stage_rows
+from tasks.reporting.full_run import FullRun
 from tasks.reporting.numbers import duration, size_of
 from tasks.reporting.page import joined, pairs, rejections_part, section
 from tasks.reporting.redaction import cell, scrub, table

@@ -20,7 +20,7 @@ from tasks.reporting.figures import (
     written_per_second,
 )
 from tasks.reporting.file_sizes import FileSizes, file_sizes
-from tasks.reporting.timings import timings_of
+from tasks.reporting.timings import Timings, timings_of
 from tasks.reporting.verdict import Verdict, judge_run
 
 
@@ -120,7 +120,6 @@ def figures_of(
     stages = stage_figures(evidence, timings)
     held = hours_held(evidence)
     halvings = halvings_of(planned.storage, planned.output, planned.run.run_id)
-    fingerprints = planned.plan.pins["fingerprints"]
     return RunReport(
         run_id=planned.run.run_id,
         state="done",
@@ -136,14 +135,7 @@ def figures_of(
         seconds=seconds,
         rows_per_second=written_per_second(evidence, seconds["steady"]),
         stages=stages,
-        bottleneck=judge_run(
-            evidence.job_spec,
-            seconds,
-            timings,
-            given=planned.spec,
-            memory_ran_out=bool(halvings) or is_short(evidence.job_spec, fingerprints),
-            is_part=evidence.is_part,
-        ),
+        bottleneck=verdict_of(evidence, seconds, timings, memory_ran_out=bool(halvings)),
         batch_halvings=halvings,
         runtimes=runtimes_of(planned.storage, planned.run),
         profile=named_on(planned.storage, planned.run.profile) if evidence.profiles else None,
@@ -151,6 +143,32 @@ def figures_of(
         cost=cost_of(planned.spec, held),
         file_sizes=None if version is None else file_sizes(evidence, seconds["steady"]),
         scheduled_time=planned.options.scheduled_iso,
+    )
+
+
+def verdict_of(
+    evidence: Evidence,
+    seconds: dict[str, float | None],
+    timings: Timings | None,
+    *,
+    memory_ran_out: bool,
+) -> Verdict | None:
+    """What bounds a run, and the setting to change.
+
+    Args:
+        evidence: of the run.
+        seconds: as `measure_seconds` has them.
+        timings: of its workers.
+        memory_ran_out: whether it did during the run; before it, earlier runs have noted that.
+    """
+    spec, fingerprints = evidence.job_spec, evidence.planned.plan.pins["fingerprints"]
+    return judge_run(
+        spec,
+        seconds,
+        timings,
+        given=evidence.planned.spec,
+        memory_ran_out=memory_ran_out or is_short(spec, fingerprints),
+        is_part=evidence.is_part,
     )
 
 

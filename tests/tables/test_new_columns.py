@@ -20,7 +20,7 @@ from tasks.plan import PlannedRun, make_plan
 from tasks.previewing import staged_rows, trial_of
 from tasks.publish import publish_planned
 from tasks.published import published_rows, rows_set_aside
-from tasks.reporting.estimate import full_run
+from tasks.reporting.full_run import full_run
 from tasks.run import left_to_do, next_attempt
 from tasks.run_options import RunOptions
 from tasks.searching.published import published_vectors
