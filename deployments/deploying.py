@@ -17,6 +17,7 @@ import yaml
 
 from deployments.automations_left import automations_left
 from deployments.kept_places import keep_places
+from deployments.known_deployments import Known, all_deployments, known_of, left_behind, moved
 from deployments.lost_days import refuse_lost_days
 from deployments.lost_schedules import remove_lost_schedules
 from deployments.misfits import refuse_misfit_values
@@ -34,12 +35,9 @@ from tasks.spec_reading.yaml import parse_yaml
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
-    from prefect.client.schemas.responses import DeploymentResponse
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 FULL_SPEC = f"{full_spec.__module__}.{full_spec.__name__}"
-Known = dict[tuple[str, str], "DeploymentResponse"]
-"""A server's deployments by entrypoint and name."""
 
 
 def deploy(
@@ -195,67 +193,6 @@ def takes_spec(deployment: Deployment) -> bool:
     flow = flow_of(deployment.entrypoint)
     taken = inspect.signature(flow.fn).parameters.get("spec") if flow else None
     return taken is not None and taken.annotation is BatchInferenceSpec
-
-
-def known_of(client: "SyncPrefectClient", wanted: list[Deployment]) -> Known:
-    """What a server has of some deployments."""
-    from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterName
-
-    names = DeploymentFilterName(any_=[each.name for each in wanted])
-    found = all_deployments(client, deployment_filter=DeploymentFilter(name=names))
-    return {(str(each.entrypoint), each.name): each for each in found}
-
-
-def moved(client: "SyncPrefectClient", wanted: list[Deployment], known: Known) -> Known:
-    """What a server has under the entrypoints that deployments of a file had before.
-
-    To Prefect a deployment is the same by its flow's name and its own, wherever its code lies.
-    """
-    found: Known = {}
-    for each in wanted:
-        namesakes = [old for (_, name), old in known.items() if name == each.name]
-        if not namesakes or (each.entrypoint, each.name) in known:
-            continue
-        flow = flow_of(each.entrypoint)
-        for old in namesakes:
-            if flow and client.read_flow(old.flow_id).name == flow.name:
-                found[each.entrypoint, each.name] = old
-    return found
-
-
-def left_behind(client: "SyncPrefectClient", wanted: list[Deployment]) -> list[str]:
-    """Deployments of the same work pools that are not among these, and start runs by themselves.
-
-    One that was renamed in its file, or taken out, is such a one.
-    """
-    from prefect.client.schemas.filters import WorkPoolFilter, WorkPoolFilterName
-
-    pools = WorkPoolFilterName(any_=[each.work_pool.name for each in wanted])
-    found = all_deployments(client, work_pool_filter=WorkPoolFilter(name=pools))
-    named = {(each.entrypoint, each.name) for each in wanted}
-    return [
-        f"{client.read_flow(each.flow_id).name}/{each.name}"
-        for each in found
-        if (each.entrypoint, each.name) not in named
-        and not each.paused
-        and any(schedule.active for schedule in each.schedules)
-    ]
-
-
-def all_deployments(client: "SyncPrefectClient", **filters: Any) -> "list[DeploymentResponse]":
-    """A server's deployments, of which it tells 200 at a time.
-
-    Args:
-        client: of the server.
-        filters: as `read_deployments` takes them.
-    """
-    from prefect.client.schemas.sorting import DeploymentSort
-
-    found: list[DeploymentResponse] = []
-    in_order = {**filters, "sort": DeploymentSort.NAME_ASC}
-    while page := client.read_deployments(**in_order, offset=len(found)):
-        found += page
-    return found
 
 
 def leave_at_rest(entries: list[dict[str, Any]], known: Known) -> None:

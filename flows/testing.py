@@ -16,7 +16,7 @@ import pytest
 
 from tasks.counted import counted
 from tasks.errors import InvalidSpec
-from tasks.fake_model import faked
+from tasks.faked import faked
 from tasks.kinds.placeholders import TOKEN
 from tasks.kinds.sinks import CsvSink, JsonlSink, ParquetSink, Sink
 from tasks.kinds.sources import AnySource, CsvSource

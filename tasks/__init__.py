@@ -15,5 +15,5 @@ Where to look, each line from what comes first to what comes last:
   `left_previews`, `verifying`, `searching`.
 - What all of them use: `errors`, `calendar`, `counted`, `machine`, `python_rows`, `quick_imports`,
   `temporary_folder`, `timeouts`, `whole`.
-- For tests of one's own flows: `fake_model`, `fake_answers`.
+- For tests of one's own flows: `faked`, `fake_model`, `fake_answers`.
 """

@@ -10,23 +10,11 @@ import numpy as np
 
 from tasks.errors import InvalidSpec, UserCodeBroke
 from tasks.fake_answers import made_up
-from tasks.kinds.models import (
-    AnyModel,
-    HttpModel,
-    HuggingFaceModel,
-    PythonModel,
-    VllmModel,
-    output_names,
-)
-from tasks.kinds.models.hf.options import CLASSIFICATION, DETECTION, EMBEDDING, SEGMENTATION
 from tasks.kinds.models.llm.answer_schema import AnswerSchema
-from tasks.kinds.models.tensors.model import TensorModel
 from tasks.kinds.models.vision.grey_png import grey_png
 
 Batch = dict[str, np.ndarray]
 LABELS = ("LABEL_0", "LABEL_1")
-MANY = 1 << 16
-"""More labels than an image of a fake has."""
 
 
 @dataclass(frozen=True)
@@ -250,51 +238,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, (bool, int, float, np.number, np.bool_)):
         return None if np.isnan(value) else float(value)
     return None if value is None else str(value)
-
-
-def faked(model: AnyModel, **given: Any) -> PythonModel:
-    """A fake that makes the columns that a model makes.
-
-    Args:
-        model: what it stands in for.
-        given: arguments of FakeModel, such as labels, width, refuses.
-
-    Raises:
-        InvalidSpec: nobody can know what a class of yours makes, and `outputs` is not given.
-    """
-    init = {**arguments_for(model), **given}
-    if "outputs" not in init:
-        raise InvalidSpec.at(
-            "fake",
-            given or True,
-            f"must name the outputs, such as outputs: {sorted(MAKERS)[:1]}, since those of a "
-            f"{model.kind} model are not known",
-        )
-    FakeModel(**init)  # says now what it would say in the job
-    reference = f"{FakeModel.__module__}:{FakeModel.__qualname__}"
-    return PythonModel(class_=reference, init=init)
-
-
-def arguments_for(model: AnyModel) -> dict[str, Any]:
-    """What a kind's own fields say of its output."""
-    if isinstance(model, TensorModel) and model.labels:
-        outputs = [*output_names.LABELS]
-        return {"outputs": outputs, "labels": model.names_of_classes, "top_k": model.top_k}
-    if not isinstance(model, (HttpModel, VllmModel, HuggingFaceModel)):
-        return {}
-    own: dict[str, Any] = {"column": model.input_columns[0], "outputs": [*model.output_columns]}
-    if model.answer_schema:
-        own["answer_schema"] = model.answer_schema
-    if not isinstance(model, HuggingFaceModel):
-        return own
-    options = model.options
-    if model.task in CLASSIFICATION:
-        named = {"labels": options.candidate_labels} if options.candidate_labels else {}
-        return {**own, **named, "top_k": options.top_k or 1}
-    if model.task in EMBEDDING:
-        return {**own, "normalize": bool(options.normalize)}
-    if model.task in DETECTION:
-        return {**own, "top_k": options.max_detections or len(LABELS)}
-    if model.task in SEGMENTATION:
-        return {**own, "top_k": MANY}
-    return own

@@ -18,7 +18,7 @@ from tasks.materializing_run import todo_materialized
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Gap
 from tasks.protocol.layout import RunFolder
-from tasks.protocol.plan_file import parquet_bytes
+from tasks.protocol.parquet_parts import parquet_bytes
 from tasks.protocol.storage import FsspecStorage
 from tasks.publishing.rejections import excess
 from tasks.ray_job.as_planned import refuse_other_code

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.errors import InvalidSpec, UserCodeBroke
-from tasks.fake_model import FakeModel, faked
+from tasks.fake_model import FakeModel
+from tasks.faked import faked
 from tasks.kinds.models import HuggingFaceModel, OnnxModel, PythonModel
 from tasks.kinds.models.hf.options import Task
 from tasks.kinds.models.hf.task_columns import READ

@@ -3,7 +3,6 @@
 import hashlib
 import io
 import json
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,6 +18,7 @@ from tasks.protocol.columns import objects_of, table_of
 from tasks.protocol.hashed_file import HashedFile
 from tasks.protocol.ids import MAX_SHARDS, ROW_BITS, IdRuns, Ids, RowsByRun, by_run, row_of
 from tasks.protocol.layout import RunFolder
+from tasks.protocol.parquet_parts import parquet_bytes
 from tasks.protocol.read_back import PLAN_ANEW, read_back
 from tasks.protocol.storage import Storage, paths_in
 
@@ -48,9 +48,6 @@ PUBLISHED_SHARDS = "published_shards"
 there, in the order of the shards' own numbers, from 0 on."""
 PUBLISHED_DAYS = "published_days"
 """Pin beside it: the day on which the run was planned that has published each of these shards."""
-FEWEST_ROWS_PER_GROUP = 1_000
-ROWS_LIKE_A_GROUP = 24
-"""So many rows take about as many bytes as the footer has on a group of rows."""
 PLAN = ".parquet"
 """Ends the names of plans."""
 UNKNOWN = -1
@@ -277,23 +274,3 @@ def first_plan(shards: pa.Table, pins: dict[str, Any]) -> Plan:
         raise OverflowError(f"{len(shards)} shards; at most {MAX_SHARDS} fit a row id")
     numbered = shards.set_column(0, "number", pa.array(np.arange(len(shards))))
     return Plan(numbered, {**pins, "next_number": len(shards)})
-
-
-def parquet_bytes(table: pa.Table, metadata: dict[str, str] | None = None) -> bytes:
-    """A table as Parquet that is read in parts, each of them small beside the whole."""
-    stream = pa.BufferOutputStream()
-    if metadata:
-        table = table.replace_schema_metadata(metadata)
-    pq.write_table(
-        table,
-        stream,
-        row_group_size=rows_per_group(len(table)),
-        compression="zstd",
-        write_statistics=False,
-    )
-    return stream.getvalue().to_pybytes()
-
-
-def rows_per_group(rows: int) -> int:
-    """Rows of a group, so that a group and the footer, which has a line for each, are least."""
-    return max(FEWEST_ROWS_PER_GROUP, math.isqrt(ROWS_LIKE_A_GROUP * rows))

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from tasks.counted import counted
 from tasks.errors import BatchInferenceError, UserCodeBroke
-from tasks.kinds import columns, user_rows
+from tasks.kinds import user_rows
+from tasks.kinds.mixed_tensors import with_one_kind_of_tensors
 from tasks.kinds.models.machine_errors import chain, is_of_the_machine
 from tasks.protocol.batch import ROW
 from tasks.protocol.ids import are_in, distinct
@@ -112,7 +113,7 @@ def concatenated(tables: list[pa.Table]) -> pa.Table:
     Raises:
         UserCodeBroke: a column came back with types that do not go together; names both.
     """
-    tables = columns.with_one_kind_of_tensors([each for each in tables if len(each)] or tables[:1])
+    tables = with_one_kind_of_tensors([each for each in tables if len(each)] or tables[:1])
     if len(tables) == 1:
         return tables[0]
     try:

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from tasks.errors import SchemaMismatch
 from tasks.kinds import lossless
 from tasks.kinds.column_types import is_any_list, is_text
-from tasks.kinds.columns import held_as
+from tasks.kinds.mixed_tensors import held_as
 from tasks.kinds.sources.source import schema_of
 from tasks.kinds.steps import AnyStep, RenameStep
 from tasks.ray_job.job import Job

@@ -4,7 +4,7 @@ import pyarrow as pa
 
 from tasks.kinds import lossless
 from tasks.kinds.column_types import NO_VALUE, has_null, is_any_list, is_deep
-from tasks.kinds.columns import has_words, held_as
+from tasks.kinds.mixed_tensors import has_words, held_as
 from tasks.kinds.tensors import is_tensor
 from tasks.ray_job.untyped import is_untyped
 

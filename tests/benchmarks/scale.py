@@ -45,7 +45,8 @@ from tasks.protocol.shard_ends import EndRuns
 from tasks.protocol.ids import ROW_BITS, IdRuns
 from tasks.protocol.ledger import Entry, Snapshot
 from tasks.protocol.ledger_lines import LINE_SCHEMA
-from tasks.protocol.plan_file import first_plan, parquet_bytes, plan_from_bytes, plan_to_bytes
+from tasks.protocol.parquet_parts import parquet_bytes
+from tasks.protocol.plan_file import first_plan, plan_from_bytes, plan_to_bytes
 from tasks.protocol.records import Record, StagedFile, from_json, to_json
 from tasks.ray_job.opening import lines_of
 

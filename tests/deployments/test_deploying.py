@@ -26,13 +26,9 @@ from prefect.settings import (
 
 from deployments import automations
 from deployments.automations_left import automations_left
-from deployments.deploying import (
-    all_deployments,
-    check_specs,
-    deploy,
-    leave_at_rest,
-)
+from deployments.deploying import check_specs, deploy, leave_at_rest
 from deployments.kept_places import keep_places
+from deployments.known_deployments import all_deployments
 from deployments.lost_schedules import remove_lost_schedules
 from deployments.misfits import refuse_misfit_values
 from deployments.misspelt import refuse_unknown_steps

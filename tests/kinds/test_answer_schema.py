@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from tasks.errors import InvalidSpec
 from tasks.fake_answers import made_up
-from tasks.fake_model import faked
+from tasks.faked import faked
 from tasks.kinds.models import AnyModel, HttpModel, HuggingFaceModel, VllmModel
 from tasks.kinds.models.hf.generation import Writer
 from tasks.kinds.models.hf.options import HuggingFaceOptions

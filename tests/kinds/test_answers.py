@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
-from tasks.fake_model import faked
+from tasks.faked import faked
 from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.hf import answers
 from tasks.kinds.models.hf.folder import OF_PAGES

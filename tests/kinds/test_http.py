@@ -14,7 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec, Unreachable
-from tasks.fake_model import faked
+from tasks.faked import faked
 from tasks.kinds.models import HttpModel
 from tasks.kinds.models.llm import endpoint, rate_limit
 from tasks.kinds.models.llm.reply_outcomes import seconds_to_wait

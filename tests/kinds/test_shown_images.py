@@ -12,7 +12,7 @@ from PIL import Image
 from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
-from tasks.fake_model import faked
+from tasks.faked import faked
 from tasks.kinds.models import HttpModel, VllmModel
 from tasks.kinds.models.llm.endpoint import tokens_of
 from tasks.kinds.models.model import Placement

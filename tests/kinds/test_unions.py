@@ -15,6 +15,7 @@ NO_SOURCES = {"source", "listing", "input_names", "table", "doubles", "fitting",
 NO_SOURCES |= {"compressed", "linked_files", "stored_arrays", "json_misfits", "wanted_files"}
 NO_SOURCES |= {"json_arrays", "json_types", "folder_columns", "given_types", "other_columns"}
 NO_SOURCES |= {"parquet_types", "row_groups", "files_to_ask", "encoded", "json_fits", "sifting"}
+NO_SOURCES |= {"whole_file"}
 NO_MODELS = {"model", "batch_limit", "file_model", "arrays", "output_names", "safetensors_file"}
 NO_MODELS |= {"torch_threads", "torch_batches", "onednn", "exact_floats", "machine_errors"}
 NO_MODELS |= {"input_types", "odd_numbers", "fetched_files"}

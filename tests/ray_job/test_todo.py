@@ -13,13 +13,8 @@ import pytest
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from tasks.protocol.acceptance import Gap
-from tasks.protocol.plan_file import (
-    Shard,
-    first_plan,
-    parquet_bytes,
-    rows_per_group,
-    shard_table,
-)
+from tasks.protocol.parquet_parts import parquet_bytes, rows_per_group
+from tasks.protocol.plan_file import Shard, first_plan, shard_table
 from tasks.protocol.ranges import IdRanges
 from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.opening import covered_of, todo_lines

@@ -8,7 +8,8 @@ from pydantic import ConfigDict, Field
 
 from tasks.kinds.audio import DEFAULT_RATE, audio_field, seconds_of
 from tasks.kinds.extras import require
-from tasks.kinds.sources.source import BadRow, Read, Source, whole_file
+from tasks.kinds.sources.source import BadRow, Read, Source
+from tasks.kinds.sources.whole_file import whole_file
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
 

@@ -7,7 +7,8 @@ import pyarrow as pa
 from pydantic import ConfigDict
 
 from tasks.kinds.column_types import IMAGE, MEDIA
-from tasks.kinds.sources.source import BadRow, Read, Source, whole_file
+from tasks.kinds.sources.source import BadRow, Read, Source
+from tasks.kinds.sources.whole_file import whole_file
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.storage import FsspecStorage
 

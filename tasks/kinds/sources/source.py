@@ -23,9 +23,6 @@ ROWS_PER_READ, NUMBERS_PER_READ = 2_048, 131_072
 BYTES_OF_NUMBER = 8
 """At most, in memory."""
 BYTES_PER_READ = 32 << 20
-LARGEST_FILE = 1 << 30
-"""Bytes of a file that is one value; Arrow holds twice as many in a column, and not more."""
-
 
 REST_OF_FILE = "DamagedFile"
 """Type of the errors of rows that stand for the rest of a file."""
@@ -290,11 +287,3 @@ def pins_of(schema: pa.Schema) -> dict[str, Any]:
 def schema_of(held: str) -> pa.Schema:
     """Names and types of rows, as `pin` keeps them: hexadecimal."""
     return pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(held)))
-
-
-def whole_file(storage: FsspecStorage, shard: Shard) -> bytes | BadRow:
-    """What a file holds that is one value of one row."""
-    if shard.size > LARGEST_FILE:
-        problem = f"the file has {shard.size:,} bytes; at most {LARGEST_FILE:,} are read as a row"
-        return BadRow(ValueError(problem))
-    return storage.read(shard.path)

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from tasks.counted import counted
 from tasks.kinds import lossless
 from tasks.kinds.column_types import is_list, is_plain_number, plain
-from tasks.kinds.columns import tensors_of
+from tasks.kinds.mixed_tensors import tensors_of
 from tasks.kinds.tensors import TENSOR, is_tensor, tensor_array
 
 RAYS_TYPES = "ray.data._internal.tensor_extensions.arrow"

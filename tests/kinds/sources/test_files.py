@@ -10,7 +10,8 @@ import pytest
 from tasks.kinds import column_types
 from tasks.kinds.sources import AudioSource, BinarySource, ImagesSource
 from tasks.kinds.sources.listing import list_inputs
-from tasks.kinds.sources.source import LARGEST_FILE, Source
+from tasks.kinds.sources.source import Source
+from tasks.kinds.sources.whole_file import LARGEST_FILE
 from tasks.protocol.storage import open_storage
 from tests.kinds.sources.reading import read_all
 from tests.s3_server import S3

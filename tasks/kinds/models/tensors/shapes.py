@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tasks.kinds.column_types import is_list
-from tasks.kinds.columns import in_one, with_one_kind_of_tensors
+from tasks.kinds.columns import in_one
+from tasks.kinds.mixed_tensors import with_one_kind_of_tensors
 from tasks.kinds.models.arrays import Columns, Index
 from tasks.kinds.tensors import is_tensor
 

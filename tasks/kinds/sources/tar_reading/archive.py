@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tasks.kinds.sources.compressed import CODECS, DamagedFile, decompressed
 from tasks.kinds.sources.fitting import data_error
-from tasks.kinds.sources.source import LARGEST_FILE
+from tasks.kinds.sources.whole_file import LARGEST_FILE
 
 IN_SHORT = {".tgz": "gzip", ".tbz2": "bz2", ".txz": "xz"}
 COMPRESSED = {**CODECS, **IN_SHORT}
