@@ -10,6 +10,7 @@ from tasks.errors import InvalidSpec
 from tasks.kinds.places import folder_of
 from tasks.kinds.sinks.sink import Sink
 from tasks.kinds.sources.input_names import glob_in, is_excluded
+from tasks.kinds.sources.linked_files import without_links
 from tasks.kinds.sources.listing import would_list
 from tasks.kinds.sources.source import Source
 from tasks.protocol.layout import OutputFolder
@@ -26,7 +27,7 @@ def check_apart(source: Source, sink: Sink) -> None:
     if source.holds != "file":
         return refuse_own_table(source, sink)
     storage, output = open_storage(sink.path, sink.storage_options)
-    written = names_written(sink, OutputFolder(led_to(storage, output)))
+    written = names_written(sink, OutputFolder(without_links(storage, output)))
     for url in source.paths:
         other, path = source.opened(url)
         names = spelled(other, path, written)
@@ -43,7 +44,7 @@ def refuse_own(source: Source, sink: Sink, storage: FsspecStorage, inputs: Stats
     other, output = open_storage(sink.path, sink.storage_options)
     if source.holds != "file" or not are_one(other, storage):
         return
-    place, paths = led_to(other, output), inputs.table["path"]
+    place, paths = without_links(other, output), inputs.table["path"]
     for folder in (place, f"{place}.state"):
         own = paths.filter(pc.starts_with(paths, f"{folder}/"))
         if len(own):
@@ -57,16 +58,11 @@ def among_inputs(sink: Sink, url: str) -> InvalidSpec:
     return InvalidSpec.at("sink.path", sink.path, problem)
 
 
-def led_to(storage: FsspecStorage, path: str) -> str:
-    """A path as the links in it lead."""
-    return os.path.realpath(path) if storage.is_local else path
-
-
 def spelled(storage: FsspecStorage, path: str, names: list[str]) -> Iterator[str]:
     """Names of files, and how a path's listing has them where links in that lead to them."""
     yield from names
     for folder in (folder_of(path), *(links_in(path) if storage.is_local else ())):
-        real = led_to(storage, folder)
+        real = without_links(storage, folder)
         below = (name for name in names if folder != real and name.startswith(f"{real}/"))
         yield from (f"{folder}{name.removeprefix(real)}" for name in below)
 

@@ -12,6 +12,7 @@ from tasks.errors import InputNotFound, InvalidSpec
 from tasks.kinds.sources.fitting import DATA_ERRORS, cast, conformed, data_error
 from tasks.kinds.sources.hf_dataset.features import converted, features_of, field_of
 from tasks.kinds.sources.hf_dataset.folder import data_files, is_empty, splits
+from tasks.kinds.sources.linked_files import without_links
 from tasks.kinds.sources.source import ROWS_PER_READ, BadRow, Read, Source, pins_of, schema_of
 from tasks.protocol.object_stat import Stat
 from tasks.protocol.plan_file import Shard
@@ -170,11 +171,6 @@ class HuggingFaceDatasetSource(Source):
                 see_that_it_ended(file, shard.size)
             except (*DATA_ERRORS, CutOffFile) as error:
                 yield BadRow(data_error(error), is_rest=True)
-
-
-def without_links(storage: FsspecStorage, path: str) -> str:
-    """A path as inputs are known by."""
-    return os.path.realpath(path) if storage.is_local else path
 
 
 def stream_of(file: IO[bytes], size: int) -> pa.RecordBatchStreamReader:

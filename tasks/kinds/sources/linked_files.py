@@ -42,6 +42,11 @@ def refuse_loop(link: str) -> None:
     raise FileNotFoundError(link)
 
 
+def without_links(storage: FsspecStorage, path: str) -> str:
+    """A path as the links in it lead, by which inputs and outputs are known."""
+    return os.path.realpath(path) if storage.is_local else path
+
+
 def linked(storage: FsspecStorage) -> FsspecStorage:
     """The storage; of a local one also what lies behind links."""
     return FsspecStorage(LinkedFiles()) if storage.is_local else storage

@@ -1,7 +1,6 @@
 """Lists what lies at a source's paths: each input once, by its canonical path."""
 
 import fnmatch
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -26,7 +25,7 @@ from tasks.kinds.sources.input_names import (
     is_shown_by,
     refuse_depth_in_name,
 )
-from tasks.kinds.sources.linked_files import linked
+from tasks.kinds.sources.linked_files import linked, without_links
 from tasks.kinds.sources.wanted_files import WantedFiles, told
 from tasks.protocol.asked_at_once import asked_at_once
 from tasks.protocol.object_stat import Info, Stat, is_no_file, stat_of
@@ -129,7 +128,7 @@ def leads_to(source: "Source", path: str) -> bool:
         return True
     for url in source.paths:
         storage, place = source.opened(url)
-        place = os.path.realpath(place) if storage.is_local else place
+        place = without_links(storage, place)
         if path == place or path.startswith(f"{place}/"):
             return True
         if any(fnmatch.fnmatchcase(path, glob) for glob in (place, f"{place}/*")):
@@ -250,7 +249,7 @@ def canonical(storage: FsspecStorage, info: Info) -> Stat:
         InvalidSpec: it is a pipe or a device, which may have no end and cannot be read twice.
     """
     name = info["name"]
-    real = os.path.realpath(name) if storage.is_local else name
+    real = without_links(storage, name)
     try:
         found = info if real == name else storage.filesystem.info(real)
         if is_no_file(found):
