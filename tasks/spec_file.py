@@ -9,10 +9,12 @@ from pydantic import ValidationError
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.likest import likest
-from tasks.kinds.secret_names import HIDDEN, SECRET, shown_at
+from tasks.kinds.secret_names import shown_at
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_reading.names import kind_meant, kinds_at, way_to_field
+from tasks.spec_reading.overrides import set_field
 from tasks.spec_reading.paths import resolve_paths
+from tasks.spec_reading.text import text_of
 from tasks.spec_reading.words import NOT_WRITTEN, PATTERNS, Written, as_read, in_words, text_wanted
 from tasks.spec_reading.yaml import parse_yaml
 
@@ -41,10 +43,7 @@ def load_spec(path: str | Path, overrides: list[str] | None = None) -> BatchInfe
     """
     file = Path(path)
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise InvalidSpec.at("SPEC", str(path), f"cannot be read: {error}") from error
-    try:
+        text = text_of(file)
         raw = parse_yaml(text)
     except ValueError as error:
         raise InvalidSpec.at("SPEC", str(path), str(error)) from error
@@ -80,10 +79,29 @@ def parse_spec(raw: dict[str, Any], written: Written = NOT_WRITTEN) -> BatchInfe
     try:
         return BatchInferenceSpec.model_validate(raw)
     except ValidationError as error:
-        problems = (explain(each, written) for each in error.errors())
+        problems = (explain(each, written) for each in of_the_type_meant(error.errors()))
         raise InvalidSpec("\n".join(told_once(problems))) from None
     except ValueError as error:  # pydantic's own, of a number of thousands of digits
         raise InvalidSpec(f"a value of the spec cannot be read: {error}") from error
+
+
+def of_the_type_meant(errors: list[Any]) -> Iterator[Any]:
+    """Pydantic's errors; of a list that may be a text too, those of its items and no other.
+
+    Args:
+        errors: for a field that may be of several types, those of each.
+    """
+    lists = {each["loc"][:at] for each in errors for at in places_of_lists(each["loc"])}
+    for each in errors:
+        if not (isinstance(each["input"], list) and each["loc"][:-1] in lists):
+            yield each
+
+
+def places_of_lists(loc: tuple[int | str, ...]) -> Iterator[int]:
+    """Where an error's path goes on to an item of a list in a field that may be something else."""
+    for at, part in enumerate(loc[:-1]):
+        if LIST_IN_UNION.fullmatch(str(part)):
+            yield at
 
 
 def told_once(problems: Iterable[str]) -> Iterator[str]:
@@ -176,33 +194,3 @@ def written_out(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: written_out(each) for name, each in value.items()}
     return [written_out(each) for each in value] if isinstance(value, list) else value
-
-
-def set_field(raw: dict[str, Any], override: str) -> None:
-    """Apply one `a.b=value`; list items by number, as in steps.0.column=x."""
-    name, equals, value = override.partition("=")
-    given = f"{name}{equals}{HIDDEN}" if SECRET.search(name) else override
-    if not equals or not name:
-        raise InvalidSpec.at("--set", given, 'must be "field.subfield=value"')
-    *parents, last = name.split(".")
-    at: Any = raw
-    try:
-        for part in parents:
-            at = at[int(part)] if isinstance(at, list) else section(at, name_of(part))
-        at[int(last) if isinstance(at, list) else name_of(last)] = parse_yaml(value)
-    except (ValueError, IndexError, TypeError, AttributeError) as error:
-        raise InvalidSpec.at("--set", given, f"does not fit the spec: {error}") from error
-
-
-def section(raw: dict[str, Any], name: str) -> Any:
-    """A section of the spec; an empty one where it is left out, as by comments only."""
-    if raw.get(name) is None:
-        raw[name] = {}
-    return raw[name]
-
-
-def name_of(part: str) -> str:
-    """A field's name; a number would mean an item of a list that is not there."""
-    if part.isdigit():
-        raise ValueError(f"there is no item {part}")
-    return part

@@ -113,7 +113,7 @@ def test_a_misspelt_field_is_told_what_it_may_mean(
     with pytest.raises(InvalidSpec) as raised:
         parse_spec({**RAW, **given})
     (line,) = (line for line in str(raised.value).splitlines() if "no such field" in line)
-    assert line.endswith(f"; did you mean {meant}?" if meant else "there is no such field")
+    assert line.endswith(f"; did you mean {meant}?") if meant else "did you mean" not in line
 
 
 @pytest.mark.parametrize(("orphan", "ttl"), [(3600, 3600), (None, 1800), (7200, None)])

@@ -428,7 +428,7 @@ def test_words_of_a_list_are_to_be_quoted_as_they_are_written(tmp_path: Path) ->
 def test_a_value_without_its_file_is_to_be_quoted_too() -> None:
     assert refused(name=7).endswith('put it in quotes: name: "7"')
     assert refused(name=False).endswith('put it in quotes: name: "false"')
-    assert refused(name=["a"]).endswith("Input should be a valid string")
+    assert refused(name=["a"]).endswith("is not allowed: it must be text")
 
 
 def test_what_a_name_may_be_is_told_in_words() -> None:

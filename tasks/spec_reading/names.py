@@ -1,6 +1,6 @@
 """Which fields the parts of a spec have, for whoever has misspelt one."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from typing import Any, get_args, get_origin
 
@@ -48,7 +48,18 @@ def way_to_field(loc: tuple[int | str, ...], field: str) -> str:
         return f"; kind {' or '.join(kinds)} has it"
     if there := others or places_of(name, field):
         return f"; did you mean {' or '.join(there)}?"
-    return did_you_mean(name, here)
+    return did_you_mean(name, here) or fields_there(field, here)
+
+
+def fields_there(field: str, here: Collection[str]) -> str:
+    """The fields that there are, where none of them is like the one that there is not.
+
+    Args:
+        field: that one, as a person writes it.
+        here: those beside it.
+    """
+    part = field.rpartition(".")[0] or "a spec"
+    return f"; {part} has {', '.join(here)}" if here else ""
 
 
 def places_within(loc: tuple[int | str, ...], field: str) -> list[str]:

@@ -20,7 +20,6 @@ READ_AS: dict[type, str] = {
     float: "a number",
     date: "a date",
     datetime: "a time",
-    type(None): "nothing",
 }
 """What YAML takes words for that stand in no quotes."""
 PATTERNS = {
@@ -51,6 +50,7 @@ IN_WORDS = {
     "literal_error": "it must be {expected}",
     "string_too_short": EMPTY,
     "too_short": EMPTY,
+    "string_type": "it must be text",
     "dict_type": "it must be names with values, as in {{name: value}}",
     "model_type": "it must have fields",
     "greater_than_equal": "it must be at least {ge:g}",
@@ -127,6 +127,8 @@ def as_read(parts: list[str], value: Any) -> str:
 
 def text_wanted(parts: list[str], value: Any, written: Written) -> str | None:
     """What to write where YAML has not read text; None where it is no word that was read."""
+    if value is None:
+        return f"it has no value; give it one: {written.in_quotes(parts, value)}"
     kind = READ_AS.get(type(value))
     if isinstance(value, dict) and [*value.values()] == [None]:
         kind = "a field, for its braces"

@@ -10,7 +10,13 @@ ERRORS = (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError)
 """PyYAML passes on what Python says of dates, numbers and truth values that are none."""
 NO_FILE = 'in "<unicode string>", line'
 """What PyYAML says of a text's place, as if it knew no file."""
-QUOTES = "\n(text that begins with { or [, or has a colon before a space, must be in quotes)"
+QUOTES = "text that begins with { or [, or has a colon before a space, must be in quotes"
+WAYS_OUT = {
+    r"found character '\t'": "indent with spaces, not with tabs",
+    "another document": "a spec is one document: keep one, without --- between two",
+    "constructor for the tag": "tags such as !!python are not read: write plain values",
+}
+"""By words of what PyYAML says; of all else `QUOTES` is likely."""
 MERGE = "tag:yaml.org,2002:merge"
 """What PyYAML takes the key `<<` for; of several, all are merged."""
 
@@ -55,8 +61,11 @@ def parse_yaml(text: str) -> Any:
     except KeyTwice as error:
         raise ValueError(str(error)) from error
     except ERRORS as error:
-        hint = QUOTES if isinstance(error, yaml.MarkedYAMLError) else ""
         said = str(error).replace(NO_FILE, "in line")
+        hint = ""
+        if isinstance(error, yaml.MarkedYAMLError):
+            found = (way_out for words, way_out in WAYS_OUT.items() if words in said)
+            hint = f"\n({next(found, QUOTES)})"
         raise ValueError(f"is not YAML: {said}{hint}") from error
     if count > MOST_VALUES:
         raise ValueError(f"has {count:,} values; at most {MOST_VALUES:,} are read")
