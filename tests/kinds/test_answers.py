@@ -15,7 +15,7 @@ from tasks.errors import InvalidSpec
 from tasks.faked import faked
 from tasks.kinds.models import HuggingFaceModel
 from tasks.kinds.models.hf import answers
-from tasks.kinds.models.hf.folder import OF_PAGES
+from tasks.kinds.models.hf.architectures import OF_PAGES
 from tasks.kinds.models.hf.transformers_types import types_of_finders
 from tasks.kinds.models.model import Placement
 from tests.kinds.tiny_answers import (

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import AnyModel, HuggingFaceModel, VllmModel
-from tasks.kinds.models.hf import folder as hf_folder
+from tasks.kinds.models.hf import architectures
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.embedding import wanted
 from tasks.kinds.models.hf.options import HuggingFaceOptions
@@ -309,7 +309,7 @@ def test_lists_of_another_transformers_name_no_types(files: dict[str, str], tmp_
 def test_loading_refuses_a_type_that_the_check_could_not_tell(
     copied: Path, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], message: str
 ) -> None:
-    monkeypatch.setattr(hf_folder, "types_here", frozenset)
+    monkeypatch.setattr(architectures, "types_here", frozenset)
     edit_config(model_type="evilmodel", **fields)(copied)
     asked = model(copied)
     asked.check()

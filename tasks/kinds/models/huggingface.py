@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 from tasks.errors import InvalidSpec
 from tasks.kinds.extras import require
 from tasks.kinds.models.exact_floats import keep_float32_whole
-from tasks.kinds.models.hf import adapters, folder, hub, processor_files
+from tasks.kinds.models.hf import adapters, architectures, folder, hub, processor_files
 from tasks.kinds.models.hf.checkpoint import Checkpoint
 from tasks.kinds.models.hf.hub_model import HubModel, Revision
 from tasks.kinds.models.hf.option_checks import check_options
@@ -210,7 +210,7 @@ class HuggingFaceModel(HubModel):
             InvalidSpec: it was not, or lacks weights or an image processor.
         """
         config = self.checkpoint.json_file("config.json")
-        folder.check_architecture(self.name_or_path, config, self.task)
+        architectures.check_architecture(self.name_or_path, config, self.task)
         names = hub.listed(self.name_or_path, self.revision)
         is_applied = adapters.transformers_applies_them()
         adapters.refuse_adapter_on_hub(self.name_or_path, names or (), is_applied=is_applied)

@@ -11,8 +11,9 @@ from typing import Any
 
 from tasks.errors import BatchInferenceError, InvalidSpec
 from tasks.kinds.models.hf import hub
+from tasks.kinds.models.hf.architectures import type_of, unknown_type
 from tasks.kinds.models.hf.fitting_weights import refuse_other_weights
-from tasks.kinds.models.hf.folder import local_folder, type_of, unknown_type
+from tasks.kinds.models.hf.folder import local_folder
 from tasks.kinds.models.hf.own_code import OWN_CODE
 from tasks.kinds.models.hf.processor_files import PROCESSOR_FILES, knows_words
 from tasks.kinds.models.machine_errors import is_of_the_machine

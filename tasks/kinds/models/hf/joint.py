@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tasks.errors import InvalidSpec
+from tasks.kinds.models.hf.architectures import ENCODERS, HALVES
 from tasks.kinds.models.hf.checkpoint import Checkpoint
-from tasks.kinds.models.hf.folder import ENCODERS, HALVES
 from tasks.kinds.models.hf.options import EMBEDDING, HuggingFaceOptions, Task
 from tasks.kinds.models.hf.padding import reads_padding
 from tasks.kinds.models.hf.text import TextInputs
