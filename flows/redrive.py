@@ -10,7 +10,8 @@ from flows.cancellation_hooks import say_cancelled, stop_its_jobs
 from flows.heartbeats import heartbeats
 from flows.server_away import kept_report
 from tasks.run_options import RunOptions
-from tasks.spec import BatchInferenceSpec, ErrorBudget
+from tasks.spec import BatchInferenceSpec
+from tasks.spec_parts import ErrorBudget
 
 
 @flow(name="redrive", on_cancellation=[stop_its_jobs, say_cancelled], **OURS)

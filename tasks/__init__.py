@@ -2,8 +2,8 @@
 
 Where to look, each line from what comes first to what comes last:
 
-- The spec: `spec`, `spec_file`, `spec_reading`, `resources`, `requirements`, `scheduled`,
-  `outputs`.
+- The spec: `spec`, `spec_parts`, `resources`, `spec_file`, `spec_reading`, `requirements`,
+  `scheduled`, `outputs`.
 - Its kinds of sources, steps, models, gates, sinks and clusters: `kinds`.
 - The plan: `plan`, `planning`, `run_options`, `first_rows`, `rehearsal`, `access`, `own_process`,
   `without_ray`, `materializing_run`.

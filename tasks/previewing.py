@@ -19,7 +19,8 @@ from tasks.publishing.output_rows import OutputReader
 from tasks.publishing.rejections import excess, hint_of, load_rejections
 from tasks.ray_job.output_schema import pinned
 from tasks.run_options import RunOptions
-from tasks.spec import BatchInferenceSpec, ErrorBudget
+from tasks.spec import BatchInferenceSpec
+from tasks.spec_parts import ErrorBudget
 
 BATCHES = 8
 """Batches that a preview is cut into: of one alone nobody can say how much batches differ."""

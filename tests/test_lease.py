@@ -23,7 +23,7 @@ from tasks.lease import SILENT_SECONDS, Holder, hold, holder_of, kept_held, load
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.storage import open_storage
 from tasks.ray_job import follower_heartbeat
-from tasks.spec import Timeouts
+from tasks.spec_parts import Timeouts
 from tests.s3_server import S3
 
 

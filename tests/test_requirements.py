@@ -2,7 +2,7 @@
 
 import pytest
 
-from tasks.spec import Environment
+from tasks.spec_parts import Environment
 from tests.test_spec_mistakes import refused
 
 GOOD = [

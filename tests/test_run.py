@@ -20,7 +20,7 @@ from tasks.protocol.storage import FsspecStorage
 from tasks.ray_job.job import Job, load_job
 from tasks.resources import Resources
 from tasks.run_options import RunOptions
-from tasks.spec import Timeouts
+from tasks.spec_parts import Timeouts
 from tests.reporting import classify_spec, make_inputs
 from tests.s3_server import S3
 

@@ -12,7 +12,8 @@ import pytest
 from tasks.clusters.ray_jobs import RayJobs
 from tasks.plan import make_plan
 from tasks.run import left_to_do, new_job
-from tasks.spec import BatchInferenceSpec, Timeouts
+from tasks.spec import BatchInferenceSpec
+from tasks.spec_parts import Timeouts
 from tests.flows.conftest import published
 from tests.flows.jobs_cluster import (
     JobsCluster,

@@ -13,7 +13,7 @@ from tasks.ray_job.budget import Budget
 from tasks.ray_job.counts import Counts, Report
 from tasks.ray_job.job import Job
 from tasks.run import left_to_do, next_attempt
-from tasks.spec import ErrorBudget
+from tasks.spec_parts import ErrorBudget
 from tests.reporting import classify_spec, make_inputs, run_spec
 
 ALLOWED = 20

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from tasks.run_options import RunOptions
-from tasks.spec import ErrorBudget
+from tasks.spec_parts import ErrorBudget
 from tests.soak.drawn import Round, Strike
 from tests.soak.oracle import Fate, first_rows
 from tests.soak.oracle import count as count_fates

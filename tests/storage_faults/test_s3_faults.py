@@ -22,7 +22,8 @@ from tasks.protocol.storage import FsspecStorage, open_storage
 from tasks.publish import publish_planned
 from tasks.published import published_rows, rows_set_aside
 from tasks.run import left_to_do
-from tasks.spec import BatchInferenceSpec, Timeouts
+from tasks.spec import BatchInferenceSpec
+from tasks.spec_parts import Timeouts
 from tasks.timeouts import storage_of_output
 from tests.flows.conftest import spec_of
 from tests.reporting import run_attempt

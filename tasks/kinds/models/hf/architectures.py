@@ -1,4 +1,4 @@
-"""Whether a checkpoint was made for a task, as its config.json tells: its architecture, its type."""
+"""Whether a checkpoint was made for a task, as architecture and type in its config.json tell."""
 
 import importlib.util
 from typing import Any
