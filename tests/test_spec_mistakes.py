@@ -374,7 +374,6 @@ def test_the_kind_that_was_meant_is_named(changes: dict[str, Any], start: str, e
         ("name: 1.50", "1.5", "a number", 'name: "1.50"'),
         ("name: 2026-01-01", "2026-01-01", "a date", 'name: "2026-01-01"'),
         ("name: 2026-01-01 02:00:00", "2026-01-01 02:00:00", "a time", '"2026-01-01 02:00:00"'),
-        ("name:", "None", "nothing", 'name: "..."'),
         ("name: {x}", "{'x': None}", "a field, for its braces", 'name: "{x}"'),
         ("environment: {pip: [torch, 1.0]}", "1.0", "a number", ' quotes: "1.0"'),
         ("environment: {env_vars: {LOUD: on}}", "True", "true or false", 'LOUD: "on"'),

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tasks.errors import InvalidSpec
+from tasks.own_process import GONE
 from tasks.spec_file import complete_spec, load_spec
 from tests.test_access import closed
 from tests.test_spec_mistakes import SPEC, raw
@@ -30,7 +31,7 @@ def test_a_file_that_is_not_there_is_told_with_the_one_that_may_be_meant(
     (gone := tmp_path / "gone").mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    assert told("doubled.yaml").endswith("cannot be read: there is no folder '.'; correct the path")
+    assert f"cannot be read: {GONE}" in told("doubled.yaml")
 
 
 def test_a_folder_is_told_with_a_file_in_it(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tasks.kinds.likest import did_you_mean
+from tasks.own_process import GONE
 
 ENDINGS = (".yaml", ".yml", ".json")
 
@@ -39,9 +40,10 @@ def why_missing(file: Path) -> str:
     folder = file.parent
     if not folder.is_dir():
         return f"there is no folder {str(folder)!r}; correct the path"
-    where = str(folder)
-    with suppress(OSError):  # the current folder may have been deleted
+    try:
         where = os.path.realpath(folder)
+    except FileNotFoundError:
+        return GONE
     meant = did_you_mean(file.name, names_in(folder))
     return f"{where} has no such file{meant or '; correct the path'}"
 

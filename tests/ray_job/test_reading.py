@@ -22,7 +22,7 @@ from tasks.kinds.sources import DeltaSource, Source, SqlSource
 from tasks.kinds.sources.source import Read
 from tasks.kinds.sources.table_reading.delta import DeltaVersion
 from tasks.plan import make_plan
-from tasks.protocol import plan_file
+from tasks.protocol.parquet_parts import FEWEST_ROWS_PER_GROUP
 from tasks.protocol.plan_file import Shard
 from tasks.protocol.ranges import IdRanges
 from tasks.protocol.storage import FsspecStorage
@@ -58,7 +58,7 @@ def test_of_many_files_those_that_come_next_are_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In one process a share is all of them: of a million, a gigabyte before the first is read."""
-    folder, group, files = tmp_path / "in", plan_file.FEWEST_ROWS_PER_GROUP, 2_500
+    folder, group, files = tmp_path / "in", FEWEST_ROWS_PER_GROUP, 2_500
     folder.mkdir()
     for number in range(files):
         (folder / f"{number:04}.bin").touch()
