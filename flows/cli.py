@@ -15,7 +15,8 @@ from tasks.quick_imports import quick_imports
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
-SpecFile = Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="The spec.")]
+# Whether it can be read is told by whoever reads it, with the way out.
+SpecFile = Annotated[Path, typer.Argument(metavar="SPEC.yaml", help="The spec.", readable=False)]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=VALUE", help="Change a field, such as model.revision=v2."),

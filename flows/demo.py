@@ -16,8 +16,11 @@ def run_demo(folder: Path, as_json: bool) -> None:
     """Prepare the data, run the flow, say what came of it and what to try next.
 
     Raises:
-        InvalidSpec: the folder cannot be written to.
+        InvalidSpec: the folder is none, or cannot be written to.
     """
+    if folder.exists() and not folder.is_dir():
+        problem = "is a file; give a folder, which need not exist yet"
+        raise InvalidSpec.at("FOLDER", str(folder), problem)
     console.print(
         "[bold]preparing[/] handwritten digits and training a small model on some of them"
     )

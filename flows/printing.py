@@ -8,7 +8,7 @@ from rich.table import Column, Table
 
 from flows.console import escape
 from tasks.counted import counted
-from tasks.reporting.numbers import duration
+from tasks.reporting.numbers import duration, with_range
 from tasks.reporting.preview_page import too_quick
 from tasks.reporting.samples import SHOWN_COLUMNS, ends_of, shorten
 from tasks.reporting.search_page import CHANGED
@@ -70,14 +70,14 @@ def preview_lines(found: dict[str, Any]) -> dict[str, str]:
         low, high = map(duration, estimate["seconds_range"])
         of = "all rows" if estimate["is_total"] else "a million rows"
         seconds, more = duration(estimate["seconds"]), estimate["more_rows"]
-        time = f"less than {seconds}" if more else f"{seconds} ({low} to {high})"
+        time = f"less than {seconds}" if more else with_range(seconds, low, high)
         why = too_quick(more) if more else "from small batches, usually slower than a run's"
         lines["estimate"] = (
             f"{of} take {time}, without start-up; {estimate['stage']} limits it; {why}"
         )
     if estimate and estimate["cost"] is not None:
         (least, most), cost = estimate["cost_range"], f"{estimate['cost']:,.2f}"
-        lines["cost"] = f"{cost} ({least:,.2f} to {most:,.2f})"
+        lines["cost"] = with_range(cost, f"{least:,.2f}", f"{most:,.2f}")
         if estimate["more_rows"]:
             lines["cost"] = f"less than {cost}"
     lines["measured"] = found["measured"]

@@ -7,6 +7,7 @@ import pytest
 from tasks.errors import InvalidSpec
 from tasks.own_process import GONE
 from tasks.spec_file import complete_spec, load_spec
+from tests.flows.test_cli import call
 from tests.test_access import closed
 from tests.test_spec_mistakes import SPEC, raw
 
@@ -56,12 +57,15 @@ def test_a_file_in_another_encoding_is_told_where(
     assert told(file) == f"SPEC: '{file}' cannot be read: {problem}"
 
 
-def test_a_file_that_this_user_may_not_read_is_told_as_such(tmp_path: Path) -> None:
+def test_a_file_that_this_user_may_not_read_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "spec.yaml"
     file.write_text(SPEC)
     with closed(file):
-        said = told(file)
+        said, code = told(file), call(monkeypatch, "check", str(file))
     assert said.endswith("by this user: give this user access, or run as a user who has it")
+    assert (code, capsys.readouterr().err.strip()) == (2, f"InvalidSpec: {said}")
 
 
 @pytest.mark.parametrize(

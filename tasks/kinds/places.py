@@ -14,7 +14,7 @@ from tasks.kinds.first_line import first_line
 from tasks.kinds.mistaken_paths import mistake_in
 from tasks.kinds.sinks.sink import Sink
 from tasks.kinds.sources.input_names import glob_in
-from tasks.kinds.sources.listing import glob_meant, nothing_there
+from tasks.kinds.sources.listing import MEND, glob_meant, nothing_there
 from tasks.kinds.sources.source import Source
 from tasks.protocol.asked_at_once import asked_at_once
 from tasks.protocol.storage import FsspecStorage, open_storage
@@ -53,7 +53,7 @@ def check_source(source: Source) -> None:
         if not there and source.on_empty == "fail":
             hint = "" if source.holds == "row" else mistake_in(url)
             way_out = f"; it {hint}" if hint else glob_meant(source, url)
-            problem = f"{nothing_there(source)}{way_out}"
+            problem = f"{link_to_nothing(url) or nothing_there(source)}{way_out}"
             raise InputNotFound.at("source.path", url, problem)
 
 
@@ -146,6 +146,13 @@ def refuse_unwritable(field: str, opener: Opener, url: str) -> None:
             problem = f"the disk of {there!r} is read-only; mount it writable"
         problem = f"cannot be written to: {problem}, or use another folder"
         raise Unreachable(f"{field}: {url!r} {problem}")
+
+
+def link_to_nothing(url: str) -> str:
+    """What to tell of a path of this machine that is a link and leads nowhere; else nothing."""
+    path = os.path.expanduser(url).removeprefix("file://").rstrip("/")
+    is_one = os.path.islink(path) and not os.path.exists(path)
+    return f"is a link to {os.readlink(path)}, {NOWHERE}; {MEND}" if is_one else ""
 
 
 def folder_of(url: str) -> str:

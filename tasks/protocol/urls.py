@@ -2,6 +2,8 @@
 
 import re
 
+from fsspec.registry import known_implementations, registry
+
 ANONYMOUS = re.compile(r"^(s3a?://)anonymous@")
 KEYED = re.compile(r"^s3a?://[^/]*:[^/]*@")
 ROOT = re.compile(r"^((file|local)://)?(/\.{0,2})+$")
@@ -51,6 +53,13 @@ def refuse_misread(url: str) -> None:
         raise ValueError("ends in a number that gcsfs reads as a version: rename it")
     if "\0" in url:
         raise ValueError("a path cannot contain a NUL character")
+    inner = url.rpartition("::")[2].partition("://")[0]
+    # fsspec takes one letter for a drive of Windows.
+    if is_url and len(inner) > 1 and inner not in {*known_implementations, *registry}:
+        raise ValueError(
+            f"no storage is known for {inner}://: use s3://, gs://, abfs://, a file at https://, "
+            "or a path on a disk"
+        )
 
 
 def is_web(url: str) -> bool:

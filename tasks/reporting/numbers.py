@@ -21,6 +21,11 @@ def duration(seconds: float) -> str:
     return f"{seconds:,.1f} seconds" if seconds >= SHORTEST else f"under {SHORTEST} seconds"
 
 
+def with_range(value: str, low: str, high: str) -> str:
+    """A value and between what it may lie; alone where both of these read as it does."""
+    return value if value == low == high else f"{value} ({low} to {high})"
+
+
 def size_of(count: int) -> str:
     """Bytes in the unit that a person would use."""
     for size, unit in SIZES:

@@ -15,7 +15,7 @@ from tasks.reporting.estimate import Estimate
 from tasks.reporting.evidence import Evidence
 from tasks.reporting.figures import busy_seconds, stage_rows
 from tasks.reporting.full_run import FullRun
-from tasks.reporting.numbers import duration, size_of
+from tasks.reporting.numbers import duration, size_of, with_range
 from tasks.reporting.page import joined, pairs, rejections_part, section
 from tasks.reporting.redaction import cell, scrub, table
 from tasks.reporting.samples import SAMPLE_ROWS, sample_table, shorten, shown_columns
@@ -172,15 +172,13 @@ def estimate_lines(estimate: Estimate, *, has_gpu_price: bool) -> list[tuple[str
     if estimate.more_rows:
         lines = [("of", all_rows), ("time", f"less than {duration(estimate.seconds)}")]
     else:
-        time = f"{duration(estimate.seconds)} ({duration(low)} to {duration(high)})"
+        time = with_range(duration(estimate.seconds), duration(low), duration(high))
         lines = [("of", all_rows), ("time", time)]
     if estimate.cost is not None and estimate.cost_range is not None:
         least, most = estimate.cost_range
         cost = f"{estimate.cost:,.2f}"
-        shown = (
-            f"less than {cost}" if estimate.more_rows else f"{cost} ({least:,.2f} to {most:,.2f})"
-        )
-        lines.append(("cost", shown))
+        between = with_range(cost, f"{least:,.2f}", f"{most:,.2f}")
+        lines.append(("cost", f"less than {cost}" if estimate.more_rows else between))
     elif has_gpu_price:
         why = "resources.num_gpus is auto, and its GPUs are not here"
         lines.append(("cost", f"known only where a run would go: {why}"))

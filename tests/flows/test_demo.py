@@ -56,5 +56,5 @@ def test_the_whole_demo(
 
 def test_a_folder_that_is_none_is_one_message(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(InvalidSpec, match=r"FOLDER: .*/file' is not usable: .*directory"):
+    with pytest.raises(InvalidSpec, match=r"FOLDER: .*/file' is a file; give a folder"):
         run_demo(tmp_path / "file", as_json=False)

@@ -426,8 +426,16 @@ def test_what_is_wrong_with_a_buckets_name_is_told() -> None:
 
 
 def test_an_unknown_protocol_is_a_wrong_spec() -> None:
-    with pytest.raises(InvalidSpec, match=r"source\.path: 'foo://x' cannot be opened"):
+    told = r"source\.path: 'foo://x' cannot be opened: no storage is known for foo://: use s3://,"
+    with pytest.raises(InvalidSpec, match=told):
         check_source(ParquetSource(path="foo://x"))
+
+
+def test_a_link_that_leads_nowhere_is_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "nightly").symlink_to("/unmounted/nightly")
+    for url in (f"{tmp_path}/nightly/", f"file://{tmp_path}/nightly"):
+        with pytest.raises(InputNotFound, match="is a link to /unmounted/nightly, which does not"):
+            check_source(ParquetSource(path=url))
 
 
 def test_no_path_has_a_nul() -> None:
