@@ -155,8 +155,11 @@ def few_rows(source: AnySource, rows: list[Row], folder: Path) -> AnySource:
     """The source, reading a folder to which a file of these rows is added.
 
     Raises:
-        InvalidSpec: the source's rows are no table's.
+        InvalidSpec: they are no rows, or the source's are no table's.
     """
+    if not (isinstance(rows, list) and all(isinstance(row, dict) for row in rows)):
+        problem = "must be a list of dicts, one for each row, such as [{'text': 'a'}]"
+        raise InvalidSpec.at("rows", rows, problem)
     if source.kind not in WRITERS:
         problem = (
             f"cannot be written as {source.kind}: put a few files in a folder, and pass "

@@ -1,9 +1,11 @@
 """The fake that stands in for a spec's model, made from what the model's own fields say."""
 
+from dataclasses import fields
 from typing import Any
 
 from tasks.errors import InvalidSpec
 from tasks.fake_model import LABELS, MAKERS, FakeModel
+from tasks.kinds.likest import did_you_mean
 from tasks.kinds.models import (
     AnyModel,
     HttpModel,
@@ -15,6 +17,7 @@ from tasks.kinds.models import (
 from tasks.kinds.models.hf.options import CLASSIFICATION, DETECTION, EMBEDDING, SEGMENTATION
 from tasks.kinds.models.tensors.model import TensorModel
 
+LISTS = ("outputs", "labels", "refuses")
 MANY = 1 << 16
 """More labels than an image of a fake has."""
 
@@ -27,8 +30,10 @@ def faked(model: AnyModel, **given: Any) -> PythonModel:
         given: arguments of FakeModel, such as labels, width, refuses.
 
     Raises:
-        InvalidSpec: nobody can know what a class of yours makes, and `outputs` is not given.
+        InvalidSpec: nobody can know what a class of yours makes, and `outputs` is not given; or an
+            argument is none of a fake's.
     """
+    refuse_unknown(given)
     init = {**arguments_for(model), **given}
     if "outputs" not in init:
         raise InvalidSpec.at(
@@ -40,6 +45,21 @@ def faked(model: AnyModel, **given: Any) -> PythonModel:
     FakeModel(**init)  # says now what it would say in the job
     reference = f"{FakeModel.__module__}:{FakeModel.__qualname__}"
     return PythonModel(class_=reference, init=init)
+
+
+def refuse_unknown(given: dict[str, Any]) -> None:
+    """See that a fake takes the arguments, and that lists are lists: a text is one of letters.
+
+    Raises:
+        InvalidSpec: names the one that it does not take.
+    """
+    known = [each.name for each in fields(FakeModel)]
+    for name, value in given.items():
+        if name not in known:
+            meant = did_you_mean(name, known) or f"; there are {', '.join(known)}"
+            raise InvalidSpec.at("fake", name, f"is no argument of a fake model{meant}")
+        if name in LISTS and isinstance(value, str):
+            raise InvalidSpec.at(f"fake.{name}", value, f"must be a list, such as [{value!r}]")
 
 
 def arguments_for(model: AnyModel) -> dict[str, Any]:

@@ -128,3 +128,20 @@ def test_what_it_refuses_and_what_it_lacks() -> None:
         fake({"x": np.array([1])})
     with pytest.raises(InvalidSpec, match=r"fake.outputs: \['points'\] must be among"):
         faked(PythonModel(class_="a:B"), outputs=["points"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"lables": ["a"]}, "fake: 'lables' is no argument of a fake model; did you mean labels?"),
+        ({"zzz": 1}, "fake: 'zzz' is no argument of a fake model; there are outputs, column"),
+        ({"labels": "good"}, "fake.labels: 'good' must be a list, such as ['good']"),
+    ],
+)
+def test_an_argument_that_a_fake_does_not_take_is_told(
+    arguments: dict[str, Any], problem: str
+) -> None:
+    model = PythonModel(class_="mine:Model")
+    with pytest.raises(InvalidSpec) as caught:
+        faked(model, outputs=OUTPUTS, **arguments)
+    assert str(caught.value).startswith(problem)

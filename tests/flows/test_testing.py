@@ -231,6 +231,12 @@ def test_rows_are_written_in_the_sources_own_format(tmp_path: Path) -> None:
     assert pq.read_table(parquet.paths[0]).to_pylist() == [{"a": 1, "b": None}, rows[1]]
 
 
+@pytest.mark.parametrize("rows", [{"a": [1, 2]}, ["a"], "a"])
+def test_what_is_no_list_of_rows_is_told_as_such(rows: Any, tmp_path: Path) -> None:
+    with pytest.raises(InvalidSpec, match=r"^rows: .* must be a list of dicts, one for each row"):
+        few_rows(ParquetSource(path="s3://nowhere"), rows, tmp_path / "rows")
+
+
 @pytest.mark.prefect
 @pytest.mark.usefixtures("prefect_server")
 def test_threads_of_a_test_speak_to_the_same_server() -> None:
