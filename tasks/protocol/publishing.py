@@ -17,7 +17,7 @@ from tasks.protocol.ledger import Entry, Ledger, Snapshot
 from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.publication import Publication, data_files, part_names
 from tasks.protocol.redriving import redrive_entry
-from tasks.protocol.replacing import left_by_keys, refuse_unplaced, rewritten
+from tasks.protocol.replacing import left_by_keys, rewritten
 from tasks.protocol.rewriting import ANEW, final_rejections, holding, without_inputs
 from tasks.protocol.storage import Storage
 from tasks.protocol.table import refuse_moved
@@ -77,7 +77,6 @@ def next_entry(storage: Storage, output: OutputFolder, seen: Snapshot, what: Pub
     """What a run changes in the output as it was seen."""
     if not what.replaces:
         catch_up(storage, output, seen)
-    refuse_unplaced(output, seen, what)
     make_entry = redrive_entry if what.plan.redrives else entry_for
     entry = make_entry(storage, output, seen, what)
     if entry.replaces or not seen.files.keys().isdisjoint(entry.removed):

@@ -15,17 +15,7 @@ from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.publication import Publication
 from tasks.protocol.rewriting import only_kept, republished
 from tasks.protocol.storage import Storage
-from tasks.protocol.table import refuse_moved, taken_out
-
-
-def refuse_unplaced(output: OutputFolder, seen: Snapshot, what: Publication) -> None:
-    """See that the rows are where they were published of which some may have to leave.
-
-    Raises:
-        InvalidSpec: of a table, they have been moved to other files.
-    """
-    if what.keys is not None and not what.replaces:
-        refuse_moved(output.table, seen)
+from tasks.protocol.table import taken_out
 
 
 def left_by_keys(
