@@ -58,20 +58,22 @@ def save_header(
     version: int,
     flow_runs: tuple[str, ...] = (),
     scheduled_time: str | None = None,
-) -> None:
-    """Say what the run is, for whoever finds it unfinished."""
-    if storage.stat(run.header) is None:
-        header = {
-            "run_key": key,
-            "run_id": run.run_id,
-            "ledger_version": version,
-            "call": call,
-            "created": time.time(),
-            "flow_runs": flow_runs,
-            "scheduled_time": scheduled_time,
-            "spec": spec.as_json(),
-        }
-        storage.write(run.header, json.dumps(header).encode())
+) -> bool:
+    """Say what the run is, for whoever finds it unfinished; return whether nobody had said so."""
+    if storage.stat(run.header) is not None:
+        return False
+    header = {
+        "run_key": key,
+        "run_id": run.run_id,
+        "ledger_version": version,
+        "call": call,
+        "created": time.time(),
+        "flow_runs": flow_runs,
+        "scheduled_time": scheduled_time,
+        "spec": spec.as_json(),
+    }
+    storage.write(run.header, json.dumps(header).encode())
+    return True
 
 
 def day_of(header: dict[str, Any]) -> str:

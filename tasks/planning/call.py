@@ -21,6 +21,7 @@ from tasks.planning.output_as_found import (
     refuse_emptied,
     refuse_older,
 )
+from tasks.planning.planned_at_once import refuse_second
 from tasks.planning.reader_settings import refuse_other_rows
 from tasks.planning.redrive import SetAside
 from tasks.planning.rewritten_files import refuse_rewritten
@@ -274,7 +275,7 @@ class Call(AtOutput):
             The plan in force, should another one have been made at the same time.
 
         Raises:
-            OutputHeld: somebody has gone on with one of these meanwhile.
+            OutputHeld: somebody has gone on with one of these meanwhile, or begun another run.
         """
         schema = published_schema(self.seen, self.replaces)
         check_schema(self.spec, self.storage, run, schema)
@@ -285,7 +286,8 @@ class Call(AtOutput):
         plan = save_and_reload(self.storage, run, plan)
         options, version = self.options, self.seen.version
         whose = (options.flow_runs, options.scheduled_iso)
-        save_header(self.storage, run, run_key, options.call, self.spec, version, *whose)
+        if save_header(self.storage, run, run_key, options.call, self.spec, version, *whose):
+            refuse_second(self.unfinished, run, self.differs)
         grows = self.spec.sink.takes_new_columns
         pin_schema(self.storage, run, schema, takes_new_columns=grows)
         return plan
