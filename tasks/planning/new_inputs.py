@@ -184,7 +184,7 @@ def published_paths(seen: Snapshot) -> list[str]:
     """Inputs whose rows are published, less those of which it is only known that they are gone."""
     inputs = seen.inputs
     there = inputs.filter(pc.not_equal(inputs["identity"], GONE))
-    paths: list[str] = there["path"].to_pylist()
+    paths: list[str] = there["path"].unique().to_pylist()
     return paths
 
 

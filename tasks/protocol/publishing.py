@@ -141,14 +141,15 @@ def refuse_published(seen: Snapshot, what: Publication) -> None:
     if not len(in_the_way):
         return
     first = in_the_way.slice(0, 1).to_pylist()[0]
-    found = f"run {first['run_id']} has published {first['path']} since this run was planned"
-    others = f"and {len(in_the_way) - 1} more"
+    left = pc.count_distinct(in_the_way["path"]).as_py() - 1  # a large file is several shards
+    more = f" and {counted(left, 'other input')}" if left else ""
+    found = f"run {first['run_id']} has published {first['path']}{more} since this run was planned"
     if what.replaces:
         raise OutputHeld(
-            f"{found}, {others} inputs that this new version would lack: run again, with a source "
-            "or a range that has them, to predict them too"
+            f"{found}, which this new version would lack: run again, with a source or a range that "
+            "has them, to predict them too"
         )
-    raise OutputHeld(f"{found}, {others} of its inputs; run again to publish what is left")
+    raise OutputHeld(f"{found}; run again to predict and publish what is left")
 
 
 def refuse_other_config(seen: Snapshot, what: Publication) -> None:

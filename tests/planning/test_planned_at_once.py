@@ -6,12 +6,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tasks.errors import OutputHeld
 from tasks.lease import Holder, save_holder
 from tasks.ledgers import ledger_of
 from tasks.plan import PlannedRun, make_plan
+from tasks.planning.new_inputs import published_paths
 from tasks.planning.unfinished import UnfinishedRuns
 from tasks.publish import publish_planned
 from tasks.run_options import RunOptions
@@ -105,3 +108,23 @@ def test_of_scheduled_times_that_replace_each_other_the_latest_goes_on(tmp_path:
     with pytest.raises(OutputHeld):
         plan(first)
     assert sorted(unfinished(later)) == sorted([earlier.run.run_id, later.run.run_id])
+
+
+def test_of_runs_with_the_same_inputs_the_second_is_refused_in_the_end(tmp_path: Path) -> None:
+    """By the number of files, of which a large one is several shards."""
+    (tmp_path / "in").mkdir()
+    for name in ("a", "b"):
+        file = tmp_path / f"in/{name}.parquet"
+        pq.write_table(pa.table({"id": range(50)}), file, row_group_size=10)
+    paths: list[Any] = [f"{tmp_path}/in", [f"{tmp_path}/in/a.parquet", f"{tmp_path}/in/b.parquet"]]
+    sources = [{"kind": "parquet", "path": path, "split_above_mib": 1e-6} for path in paths]
+    first, second = (
+        begun_elsewhere(make_plan(classify_spec(tmp_path, source=source))) for source in sources
+    )
+    for planned in (first, second):
+        assert len(planned.plan.shards) == 10
+        run_attempt(planned)
+    publish_planned(first)
+    with pytest.raises(OutputHeld, match=r"has published .*/a\.parquet and 1 other input since"):
+        publish_planned(second)
+    assert published_paths(first.ledger.look()) == paths[1]
