@@ -12,9 +12,9 @@ from unittest.mock import Mock
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
-from tasks.errors import ErrorBudgetExceeded, OutputHeld, RunStopped
+from tasks.errors import ErrorBudgetExceeded, InvalidSpec, OutputHeld, RunStopped, UnfinishedRun
 from tasks.plan import PlannedRun, make_plan
 from tasks.protocol.asked_at_once import fetched
 from tasks.publish import publish_planned
@@ -24,7 +24,7 @@ from tasks.ray_job.writing import QUARANTINE, QUARANTINE_SCHEMA
 from tasks.run import forget_old_word, left_to_do
 from tasks.run_options import RunOptions
 from tasks.running_jobs import tell_to_stop
-from tests.reporting import classify_spec, make_inputs, run_attempt
+from tests.reporting import classify_spec, make_inputs, run_attempt, run_spec
 
 READ = pq.read_table
 
@@ -293,3 +293,28 @@ def test_what_file_managers_leave_is_no_record_and_no_schema(tmp_path: Path) -> 
             Path(folder, name).write_bytes(b"\0\0\0\1Bud1")
     assert make_plan(planned.spec).rows_before == 200
     assert publish_planned(planned) == 1
+
+
+def test_who_is_told_to_empty_a_table_is_told_to_give_up_the_run_that_found_it(
+    tmp_path: Path,
+) -> None:
+    """Others have compacted it while the run was at work: it is unfinished, with all its rows."""
+    make_inputs(tmp_path / "in")
+    sink = {"kind": "delta", "path": str(tmp_path / "out"), "mode": "upsert", "key": ["id"]}
+    spec = classify_spec(tmp_path, sink=sink)
+    run_spec(spec)
+    pq.write_table(pa.table({"id": range(50)}), tmp_path / "in/0.parquet")
+    planned = make_plan(spec)
+    run_attempt(planned)
+    table = DeltaTable(spec.sink.path)
+    table.optimize.compact()
+    table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    with pytest.raises(InvalidSpec) as caught:
+        publish_planned(planned)
+    assert "lost 4 files of this output" in str(caught.value)
+    DeltaTable(spec.sink.path).delete()
+    with pytest.raises(UnfinishedRun):
+        make_plan(spec, RunOptions(replace_output=True))
+    assert "run again with --replace-output, and with --restart too" in str(caught.value)
+    _, report = run_spec(spec, RunOptions(replace_output=True, restart=True))
+    assert report.rows["written"] == len(DeltaTable(spec.sink.path).to_pyarrow_table()) == 200

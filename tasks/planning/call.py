@@ -105,8 +105,8 @@ class Call(AtOutput):
     def refuse_other_config(self) -> None:
         """Refuse to mix two configs' predictions; a new version has none to mix, a redrive may."""
         if not (self.replaces or self.is_outdone or self.options.redrive):
-            refuse_other_rows(self.seen, self.spec.source)
             limit, begun = self.options.limit, self.unfinished.begun
+            refuse_other_rows(self.seen, self.spec.source, begun)
             refuse_other_config(self.seen, self.equal_configs, limit, self.differs, begun)
 
     def differs(self, run_id: str) -> tuple[list[str], list[str]]:

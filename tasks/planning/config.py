@@ -8,6 +8,7 @@ from typing import Any
 from tasks.errors import InvalidSpec
 from tasks.kinds.models import Model
 from tasks.planning.config_parts import PLACE, parts_of, place_of
+from tasks.planning.unfinished_errors import giving_up
 from tasks.protocol.ledger import Snapshot
 from tasks.spec import BatchInferenceSpec
 
@@ -83,8 +84,7 @@ def refuse_other_config(
         return
     run = seen.entries[version]["run_id"]
     differs = what_is_other(run, limit, what_differs)
-    # Whoever were sent to them without it would be refused by these as well.
-    flag, gives_up = (" --restart", "gives up the unfinished run and ") if begun() else ("", "")
+    flag, gives_up = giving_up(is_begun=bool(begun()))
     replace = f"--replace-output{flag}"
     ways = f"`batch-inference backfill SPEC{flag}` (or {replace}) {gives_up}predicts every input "
     ways += "again, or use another sink.path"

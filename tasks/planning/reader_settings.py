@@ -1,11 +1,13 @@
 """How rows are read: by which of the source's settings published ones were, and by which now."""
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
 from tasks.errors import InvalidSpec, shown
 from tasks.kinds.sources.source import Source
 from tasks.planning.config_parts import DEFAULT
+from tasks.planning.unfinished_errors import giving_up
 from tasks.protocol.ledger import Snapshot
 
 WHICH_INPUTS = {
@@ -73,17 +75,23 @@ def other_rows(seen: Snapshot, source: Source) -> Change | None:
     return next((each for each in changes(seen, source) if each.makes_other_rows), None)
 
 
-def refuse_other_rows(seen: Snapshot, source: Source) -> None:
+def refuse_other_rows(seen: Snapshot, source: Source, begun: Callable[[], Collection[str]]) -> None:
     """Never mix rows that were read in two ways in one output.
+
+    Args:
+        seen: what is published.
+        source: the spec's.
+        begun: the unfinished runs.
 
     Raises:
         InvalidSpec: names the field, and the way out.
     """
     if change := other_rows(seen, source):
+        flag, gives_up = giving_up(is_begun=bool(begun()))
         raise InvalidSpec(
             f"{change}: rows read in two ways are not mixed. Set it back, or `batch-inference "
-            "backfill SPEC` (or --replace-output) to predict every input again, or use another "
-            "sink.path"
+            f"backfill SPEC{flag}` (or --replace-output{flag}) {gives_up}predicts every input "
+            "again, or use another sink.path"
         )
 
 

@@ -28,6 +28,14 @@ def of_a_run(output: OutputFolder, run: RunFolder, rows: int) -> UnfinishedRun:
     )
 
 
+def giving_up(*, is_begun: bool) -> tuple[str, str]:
+    """The option that gives an unfinished run up, and that it does; nothing where there is none.
+
+    Whoever were sent without it to what predicts every input again would be refused there as well.
+    """
+    return (" --restart", "gives up the unfinished run and ") if is_begun else ("", "")
+
+
 def done_in_words(rows: int) -> str:
     """How many rows a run has settled, if any."""
     return f", with {counted(rows, 'row')} done" if rows else ""

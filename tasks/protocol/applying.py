@@ -14,7 +14,7 @@ from tasks.protocol.ledger import Ledger, Snapshot
 from tasks.protocol.ledger_lines import LedgerFile
 from tasks.protocol.read_back import read_back
 from tasks.protocol.storage import Storage
-from tasks.protocol.table import Table, TableChange, change_for, commit_to_table
+from tasks.protocol.table import EMPTIED, Table, TableChange, change_for, commit_to_table
 
 MOVERS = 16
 AT_ONCE_FROM = 2
@@ -164,8 +164,7 @@ def refuse_gone(storage: Storage, output: OutputFolder, change: TableChange) -> 
         problem = (
             f"lacks {counted(len(added), 'file')} of this output in its table, as after restoring "
             f"a backup, and {len(gone)} of them are no longer in its folder, the first {gone[0]}: "
-            "restore them from a copy, or delete all of the table's rows and run again with "
-            "--replace-output"
+            f"restore them from a copy, or {EMPTIED}"
         )
         raise InvalidSpec.at("sink.path", output.path, problem)
 

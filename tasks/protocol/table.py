@@ -32,6 +32,11 @@ UNMARKED = (
     "the rows of these files again may duplicate them, and not publishing may lose them"
 )
 """What speaks against a change to a table that has lost files of ours."""
+EMPTIED = (
+    "delete all of the table's rows and run again with --replace-output, and with --restart too if "
+    "a run is unfinished"
+)
+"""The last way out."""
 
 
 @dataclass(frozen=True)
@@ -255,8 +260,7 @@ def refuse_rewritten(
 
 def ways_out(table: Table, files: Set[str]) -> str:
     """What to do where some of these files are no longer in the table."""
-    anew = "delete all of the table's rows and run again with --replace-output"
     call = table.way_back(files)
     if call is None:
-        return f"No version with all of them remains: {anew}"
-    return f"Restore it with {call}, which undoes all later changes by others; or {anew}"
+        return f"No version with all of them remains: {EMPTIED}"
+    return f"Restore it with {call}, which undoes all later changes by others; or {EMPTIED}"

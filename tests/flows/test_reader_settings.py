@@ -13,9 +13,12 @@ from tasks.kinds.sources.csv import CsvSource
 from tasks.kinds.sources.source import Source
 from tasks.kinds.sources.video import VideoSource
 from tasks.ledgers import ledger_of
+from tasks.plan import make_plan
 from tasks.planning.reader_settings import changes
+from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
 from tests.flows.conftest import published, spec_of
+from tests.reporting import run_attempt
 
 pytestmark = [pytest.mark.prefect, pytest.mark.usefixtures("prefect_server")]
 
@@ -60,6 +63,19 @@ def test_another_choice_of_rows_is_refused_until_all_are_read_by_it(tmp_path: Pa
     assert [row["id"] for row in published(other)] == [1, 2, 3]
     with pytest.raises(InvalidSpec, match=r"now its default: .* backfill SPEC"):
         batch_inference(lines_of(tmp_path))
+
+
+def test_who_is_sent_to_a_backfill_is_told_to_give_up_the_unfinished_run(tmp_path: Path) -> None:
+    """Else that was the next error."""
+    put(tmp_path, "a.txt", "a\n\nccc\n")
+    batch_inference(lines_of(tmp_path))
+    put(tmp_path, "b.txt", "\nbb\n")
+    run_attempt(make_plan(lines_of(tmp_path)))
+    other = lines_of(tmp_path, skip_blank=True)
+    told = r"backfill SPEC --restart` \(or --replace-output --restart\) gives up the unfinished run"
+    with pytest.raises(InvalidSpec, match=told):
+        make_plan(other)
+    make_plan(other, RunOptions(replace_output=True, restart=True))
 
 
 def test_what_is_said_of_files_to_come_leaves_the_published_as_they_are(
