@@ -12,9 +12,10 @@ from PIL import Image
 from rich.console import Console
 
 from flows.printed_report import print_report
-from tasks.errors import StageFailed, Unreachable
+from tasks.errors import OutputHeld, StageFailed, Unreachable
 from tasks.kinds.clusters import InlineCluster, LocalCluster
 from tasks.plan import make_plan
+from tasks.planning.unfinished import UnfinishedRuns
 from tasks.protocol.rewriting import read_published
 from tasks.protocol.storage import FsspecStorage
 from tasks.publish import publish_planned
@@ -427,6 +428,23 @@ def test_nothing_to_do_and_a_storage_that_is_away_as_that_is_told(
     monkeypatch.setattr(FsspecStorage, "list", refuse)
     with pytest.raises(Unreachable, match=r"^sink\.path: the storage does not answer.*by peer"):
         report_run(planned, time.time())
+
+
+def test_of_a_run_that_others_have_overtaken_the_page_promises_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows are done again by the next one, which builds on what they have published."""
+    planned = make_plan(classify_spec(folder))
+    run_attempt(planned)
+    monkeypatch.setattr(UnfinishedRuns, "refuse_others", lambda *_: None)
+    source = {"kind": "parquet", "path": str(folder / "in/0.parquet")}
+    run_spec(classify_spec(folder, source=source))
+    with pytest.raises(OutputHeld, match=r"run again to predict and publish what is left") as held:
+        publish_planned(planned)
+    page = planned.storage.read(report_failure(planned, time.time(), held.value) or "").decode()
+    assert "<p>Nothing: others have published since this run was planned" in page
+    assert "not done again" not in page
+    assert make_plan(planned.spec).run != planned.run
 
 
 def test_secrets_are_written_nowhere(folder: Path) -> None:

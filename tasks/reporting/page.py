@@ -26,9 +26,15 @@ from tasks.reporting.timeline import timeline_image
 from tasks.reporting.trend import trend_part
 from tasks.reporting.verdict import sentence
 from tasks.reporting.versions import told_version
+from tasks.run import left_to_do
 
 SHOWN_FILES = 20
 SHOWN_PROFILES = 8
+OVERTAKEN = (
+    "<p>Nothing: others have published since this run was planned, or have given it up, so the "
+    "next run is another one.</p>"
+)
+"""Of a run that nobody can go on with."""
 
 
 def success_page(evidence: Evidence, report: dict[str, Any], compared: Comparison | None) -> str:
@@ -215,13 +221,19 @@ def rejections_told(evidence: Evidence) -> list[str]:
 
 
 def resume_part(evidence: Evidence) -> str:
-    """What stays good, and what is left."""
-    gap = evidence.planned.gap(evidence.accepted, retry_rejected=True)
+    """What stays good, and what the next run does, if anything but to publish."""
+    planned, seen = evidence.planned, evidence.ledger
+    is_published = seen.version_of(planned.run_key) is not None
+    is_behind = seen.version != planned.plan.pins["ledger_version"]
+    if not is_published and (is_behind or planned.storage.stat(planned.run.abandoned)):
+        return OVERTAKEN
+    gap = left_to_do(planned, tried=False)
     rows = counted(gap.rows, "row") if gap.rows is not None else "rows not counted yet"
+    aside = "set aside, tried again" if gap else "set aside, not tried again"
     return pairs(
         {
             "settled, not done again": counted(len(evidence.accepted.settled), "row"),
-            "set aside, tried again": counted(len(evidence.accepted.rejected), "row"),
+            aside: counted(len(evidence.accepted.rejected), "row"),
             "left to do": f"{rows}; files or parts of files: {len(gap.shards):,}",
         }
     )

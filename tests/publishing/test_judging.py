@@ -13,6 +13,8 @@ from tasks.errors import GateFailed, RowsMissing
 from tasks.plan import make_plan
 from tasks.publish import publish_planned
 from tasks.publishing.output_rows import OutputFile, OutputReader
+from tasks.report import report_failure
+from tasks.run import left_to_do
 from tasks.run_options import RunOptions
 from tests.reporting import classify_spec, make_inputs, run_attempt, run_spec
 
@@ -146,3 +148,15 @@ def test_a_word_given_outside_of_prefect_is_the_users(folder: Path) -> None:
         200,
         "at least 300",
     )
+
+
+def test_of_a_run_that_is_held_back_the_page_says_what_the_next_one_does(folder: Path) -> None:
+    """It publishes: rows that were set aside, few enough, are tried by a redrive alone."""
+    planned = make_plan(classify_spec(folder, {"bad": [7, 9]}, gates=GATES[:1]))
+    run_attempt(planned)
+    with pytest.raises(GateFailed) as held:
+        publish_planned(planned)
+    page = planned.storage.read(report_failure(planned, time.time(), held.value) or "").decode()
+    assert "<td>set aside, not tried again</td><td>2 rows</td>" in page
+    assert "<td>0 rows; files or parts of files: 0</td>" in page
+    assert not left_to_do(planned, tried=False)
