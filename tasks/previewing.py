@@ -5,19 +5,27 @@ from typing import Any
 
 import pyarrow as pa
 
-from tasks.errors import InvalidSpec
+from tasks.errors import InvalidSpec, KeysRepeated
 from tasks.kinds.clusters import InlineCluster
 from tasks.kinds.gates.rows import RowsGate
+from tasks.kinds.sinks.table_sink import refuse_keyless
+from tasks.kinds.tables.types import check_key, check_order
 from tasks.ledgers import ledger_of
 from tasks.outputs import output_of
 from tasks.own_process import lacking_here
 from tasks.plan import PlannedRun
 from tasks.planning.baselines import last_runs
+from tasks.planning.known_columns import refuse_unpublished, schema_before_model
+from tasks.planning.known_types import lasting_columns
 from tasks.planning.preflight import check_spec
+from tasks.protocol.acceptance import Accepted
+from tasks.protocol.ids import Mask
 from tasks.publishing.judging import judge, line_of, rows_judged, staged_files
 from tasks.publishing.output_rows import OutputReader
 from tasks.publishing.rejections import excess, hint_of, load_rejections
+from tasks.publishing.row_keys import keys_of
 from tasks.ray_job.output_schema import pinned
+from tasks.run_folder import published_schema
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
 from tasks.spec_parts import ErrorBudget
@@ -169,18 +177,60 @@ def held_back(planned: PlannedRun, spec: BatchInferenceSpec) -> list[str]:
         return found  # a run would have nothing to do
     trial = planned.spec.model_copy(update={"gates": spec.gates})
     try:
-        rows = rows_judged(planned.run, accepted, {})
-        last = last_runs(spec, ledger_of(spec).look(), rows)
-        judged = judge(replace(planned, spec=trial, replaces=replaces), accepted, {}, last)
-    except InvalidSpec as error:  # a gate's column is not there
+        seen = ledger_of(spec).look()
+        refuse_unmade(planned, spec, published_schema(seen, replaces))
+        chosen = rows_chosen(planned, spec, accepted)
+        last = last_runs(spec, seen, rows_judged(planned.run, accepted, chosen))
+        judged = judge(replace(planned, spec=trial, replaces=replaces), accepted, chosen, last)
+    except (InvalidSpec, KeysRepeated) as error:  # a column is not there, or says too little
         return [*found, str(error)]
-    is_each_written = is_all and spec.sink.mode != "upsert"  # where those of one key are one
-    knows_rows = is_each_written or not staged_files(planned.run, accepted)
+    knows_rows = is_all or not staged_files(planned.run, accepted)
     return found + [
         line_of(each).strip()
         for gate, each in zip(spec.gates, judged, strict=True)
         if not each.passed and (knows_rows or not isinstance(gate, RowsGate))
     ]
+
+
+def refuse_unmade(planned: PlannedRun, spec: BatchInferenceSpec, published: bytes | None) -> None:
+    """See that a run's rows would have the columns that sink and gates name.
+
+    Which ones a class of one's own makes no plan knows: a run would fail on its first batch. The
+    preview keeps all columns, whatever the spec says.
+
+    Args:
+        planned: the preview's run.
+        spec: what a run would do.
+        published: the output's schema; None where a run need not fit it.
+
+    Raises:
+        InvalidSpec: they would not.
+    """
+    schema = pinned(planned.storage, planned.run)
+    if schema is None:
+        return
+    known = schema_before_model(spec, planned.plan.pins["reader"])
+    if known is not None:
+        made = tuple(name for name in schema.names if name not in known.names)
+        refuse_unpublished(spec, known.names, made, lasting_columns(spec, published))
+
+
+def rows_chosen(
+    planned: PlannedRun, spec: BatchInferenceSpec, accepted: Accepted
+) -> dict[str, Mask]:
+    """By a preview's file, which of its rows a run would publish, where that is not all of them.
+
+    Raises:
+        InvalidSpec: a row has no key, or none by which it can be known.
+        KeysRepeated: which of several rows of a key a run would publish, nobody knows.
+    """
+    keys = keys_of(planned, accepted, spec.sink)
+    if keys is None:
+        return {}
+    check_key(keys.reader.schema, keys.key)
+    check_order(keys.reader.schema, keys.newest_by)
+    refuse_keyless(keys.own.select(keys.numbered).rename_columns(keys.key), keys.key)
+    return keys.chosen
 
 
 def saw_all(planned: PlannedRun) -> bool:

@@ -1,5 +1,6 @@
 """What a preview says of a run, from the rows that it has."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -87,3 +88,57 @@ def test_a_run_without_inputs_is_judged_where_it_would_replace_what_is_published
         gates=[rows_gate(minimum=1), {"kind": "nulls", "column": "id", "max_fraction": 0}],
     )
     assert len(previewed(spec)) == num_held
+
+
+@pytest.mark.parametrize(
+    ("fields", "gates", "told"),
+    [
+        ({"keep_columns": ["idd"]}, [], "sink.keep_columns: 'idd' is not among .* mean id\\?$"),
+        (
+            {"keep_columns": [], "partition_by": ["id"]},
+            [],
+            "sink.partition_by: 'id' is not among .*: label, .*; add it to sink.keep_columns$",
+        ),
+        (
+            {"keep_columns": ["label"]},
+            [{"kind": "nulls", "column": "id", "max_fraction": 0}],
+            "gates.0.column: 'id' is not among .*; add it to sink.keep_columns$",
+        ),
+        ({"keep_columns": ["label"], "partition_by": ["predicted_label"]}, [], None),
+    ],
+)
+def test_columns_that_a_run_would_not_find_are_told_whose_model_alone_knows_its_own(
+    tmp_path: Path, fields: dict[str, Any], gates: list[Any], told: str | None
+) -> None:
+    """The run fails on its first batch; a preview keeps all columns, and met none of it."""
+    make_inputs(tmp_path / "in")
+    sink = {"kind": "parquet", "path": str(tmp_path / "out"), **fields}
+    said = previewed(classify_spec(tmp_path, sink=sink, gates=gates))
+    assert [bool(re.search(told or "", line)) for line in said] == [True] * (told is not None)
+
+
+@pytest.mark.parametrize(
+    ("sink", "keys", "told"),
+    [
+        ({}, [1, 1, 2], "sink.key: ['key'] are the same in several rows of this run, 1 time"),
+        ({"newest_by": "at"}, [1, None, 2], "sink.key: ['key'] is missing in some rows: leave"),
+        ({"newest_by": "at"}, [1, 1, 2], "FAILED  rows written: 2, at least 3 is required"),
+        ({"newest_by": "at"}, [1, 3, 2], None),
+    ],
+)
+def test_keys_by_which_a_run_would_be_held_back_are_told(
+    tmp_path: Path, sink: dict[str, Any], keys: list[int | None], told: str | None
+) -> None:
+    """It was held back once all of its rows were predicted."""
+    (tmp_path / "in").mkdir()
+    rows = pa.table({"id": [1, 2, 3], "key": keys, "at": [1, 2, 3]})
+    pq.write_table(rows, tmp_path / "in/a.parquet")
+    table = {"kind": "delta", "path": str(tmp_path / "out"), "mode": "upsert", "key": ["key"]}
+    spec = classify_spec(
+        tmp_path,
+        model={"kind": "python", "class": "report_models:Parity"},
+        sink={**table, **sink},
+        gates=[rows_gate(minimum=3)],
+    )
+    said = previewed(spec)
+    assert [line.startswith(told or "") for line in said] == [True] * (told is not None)

@@ -56,6 +56,19 @@ def refuse_unknown_columns(
             refuse_unjudged(spec, known, model.output_columns)
 
 
+def schema_before_model(spec: BatchInferenceSpec, reader: dict[str, Any]) -> pa.Schema | None:
+    """Columns that the model is given; None where only a step's code knows them.
+
+    Args:
+        spec: says what is read.
+        reader: what the source has pinned.
+    """
+    known = spec.source.schema_of_rows(reader)
+    for step in spec.steps:
+        known = None if known is None else step.schema_after(known)
+    return known
+
+
 def columns_before_model(spec: BatchInferenceSpec, reader: dict[str, Any]) -> set[str]:
     """Names that columns of the source and of steps have had, as far as they are known.
 

@@ -7,6 +7,7 @@ import pyarrow as pa
 from tasks.errors import SchemaMismatch
 from tasks.kinds.column_types import has_no_value
 from tasks.kinds.steps import RenameStep, SelectStep
+from tasks.planning.known_columns import schema_before_model
 from tasks.ray_job.casting import for_lacking, for_new, refuse_unfit
 from tasks.ray_job.stage_functions import is_kept
 from tasks.ray_job.untyped import has_text
@@ -72,9 +73,7 @@ def refuse_other_columns(
     """
     if spec.sink.takes_new_columns or spec.source.has_media:
         return
-    known = spec.source.schema_of_rows(reader)
-    for step in spec.steps:
-        known = None if known is None else step.schema_after(known)
+    known = schema_before_model(spec, reader)
     if known is None:
         return
     kept = [each.name for each in known if is_kept(spec, each)]

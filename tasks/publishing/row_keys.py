@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from tasks.counted import counted
 from tasks.errors import KeysRepeated
+from tasks.kinds.sinks import Sink
 from tasks.kinds.tables.types import comparable
 from tasks.plan import PlannedRun
 from tasks.protocol.acceptance import Accepted
@@ -175,14 +176,23 @@ def groups(files: list[LedgerFile]) -> Iterator[list[LedgerFile]]:
         yield group
 
 
-def keys_of(planned: PlannedRun, accepted: Accepted) -> RowKeys | None:
-    """The keys of a run's rows; None where the spec has no key, or the run no rows."""
+def keys_of(
+    planned: PlannedRun, accepted: Accepted, named_by: Sink | None = None
+) -> RowKeys | None:
+    """The keys of a run's rows; None where the spec has no key, or the run no rows.
+
+    Args:
+        planned: the run.
+        accepted: what its records cover.
+        named_by: the sink that has the key, if not the run's own: a preview's writes plain files.
+    """
     sink, schema = planned.spec.sink, pinned(planned.storage, planned.run)
-    if not sink.row_key or schema is None:
+    named_by = named_by or sink
+    if not named_by.row_key or schema is None:
         return None
-    reader = OutputReader(planned.storage, sink, schema, sink.row_key)
+    reader = OutputReader(planned.storage, sink, schema, named_by.row_key)
     staged, ids = staged_files(planned.run, accepted), staged_ids(accepted)
-    return RowKeys(reader, planned.output, staged, sink.row_key, sink.newest, ids)
+    return RowKeys(reader, planned.output, staged, named_by.row_key, named_by.newest, ids)
 
 
 def staged_ids(accepted: Accepted) -> Ids:

@@ -174,7 +174,7 @@ def test_a_preview_says_why_a_run_would_be_held_back(numbers: Path) -> None:
     (said,) = preview(
         spec_of(numbers, gates=[{"kind": "nulls", "column": "y", "max_fraction": 0}]), rows=4
     )["would_be_held_back"]
-    assert "gates.0.column: 'y' is not a column of the output" in said
+    assert "gates.0.column: 'y' is not among the columns of the output: id, x, doubled" in said
     fine = preview(spec_of(numbers, gates=gates[1:]), rows=4)
     assert fine["would_be_held_back"] == []
     assert "held back" not in preview_lines(fine)

@@ -169,10 +169,7 @@ class TableSink(Sink):
             InvalidSpec: a row has no key, or lacks a value that the table must have; or the
                 partition columns do not do.
         """
-        missing = [name for name in self.key if rows[name].null_count]
-        if missing:
-            problem = "is missing in some rows: leave these out in a step"
-            raise InvalidSpec.at("sink.key", missing, f"{problem}, or use another key")
+        refuse_keyless(rows, self.key)
         refuse_missing(self.path, rows, self.known_columns())
         return super().parts(rows, ids)
 
@@ -260,6 +257,18 @@ class ParquetTableSink(TableSink, ParquetSink):
                 problem = "has empty texts, which tables treat as missing: write another word"
                 raise InvalidSpec.at("sink.partition_by", name, problem)
         return parts
+
+
+def refuse_keyless(rows: pa.Table, key: list[str]) -> None:
+    """Refuse rows without a key.
+
+    Raises:
+        InvalidSpec: names the columns in which some have none.
+    """
+    missing = [name for name in key if rows[name].null_count]
+    if missing:
+        problem = "is missing in some rows: leave these out in a step, or use another key"
+        raise InvalidSpec.at("sink.key", missing, problem)
 
 
 def refuse_missing(place: str, rows: pa.Table, there: pa.Schema) -> None:
