@@ -118,8 +118,8 @@ def left_by(report: dict[str, Any]) -> str:
         return ""
     return (
         f"; the rows of {counted(changed, 'input')} changed or gone since are left: the next run "
-        "predicts them, except what a table's compaction moved to other files, which needs "
-        "--replace-output"
+        "predicts those that have changed, except what a table's compaction moved to other files, "
+        "which needs --replace-output"
     )
 
 

@@ -130,7 +130,7 @@ def test_what_was_set_aside_of_a_compacted_file_is_left_by_a_redrive_and_said_to
     assert (again.nothing_to_do, again.inputs_skipped) == (True, 1)
     assert again.summary == "0 to do, 1 changed or gone since"
     said = left_by({"inputs_skipped": 1})
-    assert "the rows of 1 input changed or gone since are left: the next run predicts" in said
+    assert "the rows of 1 input changed or gone since are left: the next run predicts those" in said
     anew = make_plan(spec, RunOptions(replace_output=True))
     predict(anew)
     publish_planned(anew)
