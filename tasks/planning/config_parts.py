@@ -137,4 +137,7 @@ def differences(was: Any, now: Any, *names: str) -> list[str]:
         return [UNSHOWN[place]]
     words = (DEFAULT, *UNSET.values())
     old, new = (each if each in words else shown_at([*names], each) for each in (was, now))
-    return [f"{NAMES.get(place, place)} was {old}, now {new}"]
+    name = NAMES.get(place, place)
+    if old == new:  # as long texts and lists are cut, and secrets hidden
+        return [f"{name}, shown as {new} then and now, differs in the rest"]
+    return [f"{name} was {old}, now {new}"]

@@ -85,3 +85,9 @@ def test_what_differs_from_an_unfinished_run_is_said(spec: BatchInferenceSpec) -
 def test_values_of_another_kind_are_not_compared_field_by_field() -> None:
     was, now = {"kind": "a", "size": 1}, {"kind": "b", "size": 2}
     assert differences({"model": was}, {"model": now}) == [f"model was {was}, now {now}"]
+
+
+def test_of_values_that_are_too_long_to_be_shown_it_is_said_that_they_differ() -> None:
+    (said,) = differences([*range(99)], [*range(98)], "model", "init", "bad")
+    assert said.startswith("model.init.bad, shown as [0, 1, ")
+    assert said.endswith("19, ...] then and now, differs in the rest")
