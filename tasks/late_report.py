@@ -70,7 +70,7 @@ def make_up(planned: PlannedRun, seen: Snapshot, run: RunFolder) -> str | None:
         return None
     header = read_header(planned.storage, run)
     version = max(seen.entries)
-    entry, time = seen.entries[version], header["scheduled_time"]
+    entry, time = seen.entries[version], header.get("scheduled_time")
     inputs = set(plan.shards["path"].to_pylist())
     past = PlannedRun(
         spec=BatchInferenceSpec.model_validate(header["spec"]),

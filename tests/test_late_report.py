@@ -75,6 +75,15 @@ def test_a_redrive_is_reported_as_one(published: PlannedRun) -> None:
     assert (found["version"], found["inputs_skipped"]) == (2, 0)
 
 
+def test_a_run_that_an_earlier_release_began_has_one_too(published: PlannedRun) -> None:
+    """Its header names no scheduled time."""
+    header = json.loads(published.storage.read(published.run.header))
+    del header["scheduled_time"]
+    published.storage.write(published.run.header, json.dumps(header).encode())
+    assert report_late(make_plan(published.spec))
+    assert manifest_of(published).exists()
+
+
 def test_what_goes_wrong_stops_no_run(
     published: PlannedRun, caplog: pytest.LogCaptureFixture
 ) -> None:
