@@ -133,7 +133,10 @@ def test_what_it_refuses_and_what_it_lacks() -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"labells": ["a"]}, "fake: 'labells' is no argument of a fake model; did you mean labels?"),
+        (
+            {"labells": ["a"]},
+            "fake: 'labells' is no argument of a fake model; did you mean labels?",
+        ),
         ({"zzz": 1}, "fake: 'zzz' is no argument of a fake model; there are outputs, column"),
         ({"labels": "good"}, "fake.labels: 'good' must be a list, such as ['good']"),
     ],
