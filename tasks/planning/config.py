@@ -125,7 +125,8 @@ def what_is_other(run_id: str, limit: int | None, what_differs: Differences) -> 
     if differs:
         return differs
     differs = "model, steps, sink or code, or how the source is cut into inputs"
-    return f"--limit, {differs}" if limit is not None else differs
+    differs = f"--limit, {differs}" if limit is not None else differs
+    return f"unknown: {differs}; or nothing, where another release published that version"
 
 
 def other_config(seen: Snapshot, configs: tuple[str, ...]) -> int | None:

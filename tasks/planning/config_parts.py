@@ -10,7 +10,7 @@ from tasks.kinds.models import Model
 from tasks.kinds.secret_names import shown_at
 from tasks.outputs import output_of
 from tasks.protocol.layout import RunFolder
-from tasks.protocol.plan_file import load_plan
+from tasks.protocol.plan_file import Plan, load_plan
 from tasks.protocol.storage import FsspecStorage
 from tasks.run_folder import read_header
 from tasks.spec import BatchInferenceSpec
@@ -66,6 +66,14 @@ def parts_of(
     return {name: part for name, part in parts.items() if part is not None}
 
 
+def left_by(storage: FsspecStorage, run: RunFolder) -> tuple[Plan, dict[str, Any]] | None:
+    """The plan and header of a run; None where one of them is gone or damaged."""
+    with suppress(FileNotFoundError, InvalidSpec):
+        plan, header = load_plan(storage, run), read_header(storage, run)
+        return None if plan is None else (plan, header)
+    return None
+
+
 def differing_parts(
     storage: FsspecStorage,
     run: RunFolder,
@@ -86,11 +94,10 @@ def differing_parts(
         What of source and options does, and what of all that decides a prediction. Both are empty
         where the run's plan or header is gone or damaged.
     """
-    plan, header = None, dict[str, Any]()
-    with suppress(FileNotFoundError, InvalidSpec):
-        plan, header = load_plan(storage, run), read_header(storage, run)
-    if plan is None or not header:
+    left = left_by(storage, run)
+    if left is None:
         return [], []
+    plan, header = left
     then = header["call"]
     options = [text for name, text in OPTION_NAMES.items() if then.get(name) != call[name]]
     try:

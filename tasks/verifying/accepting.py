@@ -9,7 +9,7 @@ from tasks.counted import counted
 from tasks.errors import InvalidSpec
 from tasks.outputs import AtOutput
 from tasks.planning.config import config_digests, model_digest, other_config
-from tasks.planning.config_parts import NAMES, UNREADABLE, UNSHOWN, differing_parts
+from tasks.planning.config_parts import NAMES, UNREADABLE, UNSHOWN, differing_parts, left_by
 from tasks.planning.equal_configs import equals_of, leave_word
 from tasks.protocol.ledger import Snapshot
 from tasks.run_options import RunOptions
@@ -21,6 +21,7 @@ OF_ROWS = ("sink", UNSHOWN["cut"], NAMES["limit"])
 """What decides how rows lie, and not what they say: to look at values tells nothing of that."""
 OF_DEVICE = (NAMES["dtype"], "model.runtime")
 """What is another thing on another device."""
+NAMED_OTHERWISE = "in nothing that is known, as where another release published it"
 ENOUGH = 64
 """Rows that a config is accepted by, where so many are published."""
 
@@ -57,7 +58,8 @@ class Configs(AtOutput):
             return []
         run = self.output.run(self.seen.entries[self.other]["run_id"])
         call = RunOptions().call
-        return differing_parts(self.storage, run, self.spec, self.fingerprints, call)[1]
+        found = differing_parts(self.storage, run, self.spec, self.fingerprints, call)[1]
+        return found or ([NAMED_OTHERWISE] if left_by(self.storage, run) else [])
 
     def why_not(self, *, is_where_runs_go: bool) -> str:
         """Why equal values would not let runs go on; empty where they would.

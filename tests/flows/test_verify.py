@@ -24,10 +24,12 @@ from tasks.errors import InputChanged, InvalidSpec, PredictionsDiffer, StaleLedg
 from tasks.kinds.clusters import LocalCluster
 from tasks.outputs import output_of
 from tasks.plan import make_plan
+from tasks.planning.config import digest
 from tasks.planning.config_parts import UNSHOWN
 from tasks.publish import publish_planned
 from tasks.run_options import RunOptions
 from tasks.spec import BatchInferenceSpec
+from tasks.verifying.accepting import NAMED_OTHERWISE
 from tasks.verifying.sample import draw_sample, trial_to_verify
 from tests.flows.conftest import published, spec_of
 from tests.reporting import html_in, run_attempt
@@ -301,6 +303,26 @@ def test_a_config_that_cannot_be_read_is_not_taken_for_one_of_the_same_form(numb
     header.write_text(json.dumps(told))
     with pytest.raises(InvalidSpec, match="the difference is unknown"):
         verify(with_code(numbers, COMMENTED), accept=True)
+
+
+def test_a_config_that_another_release_named_otherwise_is_accepted_by_its_rows(
+    numbers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its spec is there, and differs in nothing: errors sent to verify, which refused it."""
+    spec = with_code(numbers, DOUBLES)
+    with monkeypatch.context() as then:
+        then.setattr("tasks.planning.config.digest", lambda parts: digest([parts, "then"]))
+        batch_inference(spec)
+    with pytest.raises(InvalidSpec, match=r"or nothing, where another release .*SPEC --accept`"):
+        batch_inference(spec)
+    with monkeypatch.context() as lost:
+        lost.setattr("tasks.verifying.accepting.left_by", lambda *_: None)
+        with pytest.raises(InvalidSpec, match="that spec is gone"):
+            verify(spec, accept=True)
+    found = verify(spec, accept=True)
+    assert found["accepted"]
+    assert found["config"]["differs"] == [NAMED_OTHERWISE]
+    assert batch_inference(spec)["published"] is False
 
 
 def test_a_word_that_is_none_is_named_and_other_files_are_passed_over(numbers: Path) -> None:

@@ -198,7 +198,12 @@ def test_a_default_is_not_changed_by_accident() -> None:
 def test_another_limit_is_named_where_one_is_given() -> None:
     """Where the folder of the run that published is gone, and nobody can tell what differs."""
     seen = SimpleNamespace(entries={1: {"config": "c", "run_id": "r"}}, base=0)
-    with pytest.raises(InvalidSpec, match=r"differs: --limit, .* or use another --output$"):
+    with pytest.raises(
+        InvalidSpec, match=r"differs: unknown: --limit, .* or use another --output$"
+    ):
         refuse_other_config(seen, ("a", "b"), 10, lambda _: ([], []), list)  # type: ignore[arg-type]
-    with pytest.raises(InvalidSpec, match=r"differs: model, steps, sink or code, .* backfill SPEC"):
+    told = r"differs: unknown: model, steps, .*; or nothing, where another release published that"
+    with pytest.raises(
+        InvalidSpec, match=rf"{told} version\. .* `batch-inference verify SPEC --acc"
+    ):
         refuse_other_config(seen, ("a", "b"), None, lambda _: ([], []), list)  # type: ignore[arg-type]
