@@ -186,6 +186,8 @@ def explain_rule(field: str, given: str, error: Any) -> str:
         return problem
     if isinstance(error["input"], dict):  # all of a part's fields: too much to repeat
         return f"{field}: {problem}"
+    if problem.startswith(f"{given} "):
+        return f"{field}: {problem}"
     return f"{field}: {given}{NOT_ALLOWED}{problem}"
 
 

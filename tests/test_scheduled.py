@@ -91,8 +91,8 @@ def test_a_time_without_a_timezone_is_the_specs() -> None:
         ({"path": ["/a", "/in/{scheduled}"]}, "source.path: "),
         ({"exclude": ("{scheduled:x}",)}, "source.exclude: "),
         ({"out": "/out/{scheduled:%Y}/{model}"}, "sink.path: "),
-        (scheduled(timezone="Berlin"), "scheduled.timezone: 'Berlin' is not allowed"),
-        (scheduled(offset="yesterday"), "scheduled.offset: 'yesterday' is not allowed"),
+        (scheduled(timezone="Berlin"), "scheduled.timezone: 'Berlin' is not a timezone"),
+        (scheduled(offset="yesterday"), "scheduled.offset: 'yesterday' is not a step"),
     ],
 )
 def test_wrong_specs_name_the_field(wrong: dict[str, Any], said: str) -> None:

@@ -151,3 +151,16 @@ def test_a_field_that_is_like_none_is_told_which_there_are() -> None:
         "there is no such field; model has kind, class, init, weight_files, batch_format, "
         "with_row_ids"
     )
+
+
+def test_what_was_given_is_told_once() -> None:
+    for changed, said in (
+        (
+            {"scheduled": {"timezone": "CET+1"}},
+            "scheduled.timezone: 'CET+1' is not a timezone: use",
+        ),
+        ({"scheduled": {"offset": "now"}}, "scheduled.offset: 'now' is not a step of time: write"),
+    ):
+        with pytest.raises(InvalidSpec) as caught:
+            complete_spec(raw(**changed), [], Path("/"))
+        assert str(caught.value).startswith(said)

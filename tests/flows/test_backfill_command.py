@@ -128,7 +128,7 @@ WRONG = {
     ),
     "no timezone": (
         ("check", "SPEC", "--set", "scheduled.timezone=Berlin"),
-        "scheduled.timezone: 'Berlin' is not allowed",
+        "scheduled.timezone: 'Berlin' is not a timezone",
     ),
     "no placeholder": (
         ("check", "SPEC", "--set", "sink.path='out/{scheduled}'"),
