@@ -27,7 +27,7 @@ from flows import attempts, cancellation, lost_worker
 from flows import batch_inference as flow_runs
 from flows.batch_inference import batch_inference
 from flows.stage_tasks import run_stages
-from tasks import lineage, stages
+from tasks import lineage, stage_artifacts
 from tasks import publish as publishing
 from tasks.attempt import Attempt
 from tasks.clusters.inline import Inline
@@ -234,7 +234,7 @@ def test_no_run_fails_since_prefect_cannot_show_it(
     def refuse(*given: object, **named: object) -> None:
         raise ConnectionError("500 Internal Server Error")
 
-    monkeypatch.setattr(stages, "create_progress_artifact", refuse)
+    monkeypatch.setattr(stage_artifacts, "create_progress_artifact", refuse)
     assert batch_inference(spec_of(numbers))["published"]
     assert "the stage infer cannot be shown in Prefect: ConnectionError('500" in caplog.text
 
