@@ -88,7 +88,8 @@ def backfill(
         end: The last scheduled time of the range, included.
         every: The step from one scheduled time to the next, such as 1d, 6h or 1w.
         restart: Give up unfinished runs on these outputs.
-        accept: Publish rows although gates hold them back. Your decision is recorded.
+        accept: Publish rows although gates hold them back; of a run that was held back already,
+            those that were judged. Your decision is recorded.
         verify: If another config made an output, first predict some of its rows again, on the
             spec's cluster. If they come out the same, keep the output, as `verify` does with
             `accept`.

@@ -64,7 +64,8 @@ def batch_inference(
         replace_output: Predict every input again and replace everything that is published.
         limit: Run only this many rows, the first ones, as a trial. Set another sink.path for the
             trial, because a later run of all rows cannot continue from it.
-        accept: Publish the rows although a gate holds them back. Your decision is recorded.
+        accept: Publish the rows although a gate holds them back; of a run that was held back
+            already, those that were judged. Your decision is recorded.
         profile: Write profiles of the first batches of each stage to the run's folder.
         scheduled_time: The time that {scheduled:...} in paths stands for. Empty: the time at which
             the run was to start.

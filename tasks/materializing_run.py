@@ -36,7 +36,6 @@ from tasks.protocol.plan_file import (
     Plan,
     first_plan,
     load_plan,
-    shards_of,
     supersede,
 )
 from tasks.protocol.same_shards import places_in
@@ -127,7 +126,7 @@ def plan_of(old: Plan | None, shards: pa.Table, pins: dict[str, Any]) -> Plan:
         return first_plan(shards, pins)
     if have_same_contents(old.shards, shards):
         return old
-    return supersede(old, shards_of(shards), pins)
+    return supersede(old, shards, pins)
 
 
 def spec_before(main: PlannedRun) -> BatchInferenceSpec:

@@ -14,6 +14,7 @@ from tasks.planning.config import (
 )
 from tasks.planning.config_parts import differing_parts
 from tasks.planning.equal_configs import equals_of
+from tasks.planning.held_back import as_judged
 from tasks.planning.known_types import lasting_columns, refuse_unpublishable
 from tasks.planning.new_inputs import NewInputs
 from tasks.planning.new_versions import later_time, refuse_loss_of_times
@@ -243,7 +244,8 @@ class Call(AtOutput):
         }
         schema = published_schema(self.seen, self.replaces)
         lasting = lasting_columns(self.spec, schema)
-        plan = work.plan(old, pins, lasting, lambda: self.unfinished.settled_by(run) > 0)
+        plan = as_judged(self.spec, run, old) if self.options.accept else None
+        plan = plan or work.plan(old, pins, lasting, lambda: self.unfinished.settled_by(run) > 0)
         if len(plan.shards):
             refuse_older(self.storage, self.output, ledger_of(self.spec), self.seen)
             # A plan of an earlier release may not say which columns are empty.

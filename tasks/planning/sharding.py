@@ -21,10 +21,10 @@ from tasks.protocol.plan_file import (
     each_shard,
     first_plan,
     shard_table,
-    shards_of,
     supersede,
     total_rows,
 )
+from tasks.protocol.same_shards import places_in
 from tasks.protocol.stat_columns import Stats
 from tasks.protocol.storage import FsspecStorage
 from tasks.spec import BatchInferenceSpec
@@ -85,9 +85,9 @@ def resume_plan(
         if not has_done_rows():
             logger.info(NONE_KEPT, other)
             fresh = resume_plan(None, spec, pins, storage, left, lasting)
-            return supersede(old, shards_of(fresh.shards), fresh.pins, keeps_numbers=False)
+            return supersede(old, fresh.shards, fresh.pins, keeps_numbers=False)
         logger.warning(KEPT, other)
-    return supersede(old, shards_of(shards), pins)
+    return supersede(old, shards, pins)
 
 
 def pinned_now(spec: BatchInferenceSpec, storage: FsspecStorage, left: Stats) -> dict[str, Any]:
@@ -179,8 +179,6 @@ def first_rows(
 def have_same_contents(shards: pa.Table, others: pa.Table) -> bool:
     """Whether two plans' shards are the same, in whatever order."""
     names = ["path", "identity", "start", "stop"]
-    one, other = shards.select(names), others.select(names)
-    by_all = [(name, "ascending") for name in names]
-    return one.equals(other) or (
-        len(one) == len(other) and one.sort_by(by_all).equals(other.sort_by(by_all))
-    )
+    if shards.select(names).equals(others.select(names)):
+        return True
+    return len(shards) == len(others) and bool((places_in(shards, others) >= 0).all())

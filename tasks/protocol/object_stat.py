@@ -103,8 +103,11 @@ def find_local(filesystem: Any, folder: str, is_needless: IsNeedless = is_none) 
                     info = filesystem.info(entry)
                     if info["type"] == "directory":
                         folders.append(entry.path)
-                    else:
-                        yield info
+                        continue
+                    if not info["islink"]:
+                        # The entry has it, which fsspec has asked; its own time is less exact.
+                        info["mtime_ns"] = entry.stat(follow_symlinks=False).st_mtime_ns
+                    yield info
 
 
 @contextmanager
@@ -137,6 +140,8 @@ def stat_of(info: Info) -> Stat:
 
 def modified(info: Info) -> int | str:
     """Modification time, in nanoseconds where the disk has them; else what names the content."""
+    if "mtime_ns" in info:
+        return int(info["mtime_ns"])
     if "ino" in info:
         return os.stat(info["name"]).st_mtime_ns
     names = ("mtime", "LastModified", "last_modified", "Last-Modified", *OTHER_STAMPS)

@@ -4,7 +4,7 @@ import hashlib
 import io
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,7 @@ from tasks.protocol.ids import MAX_SHARDS, ROW_BITS, IdRuns, Ids, RowsByRun, by_
 from tasks.protocol.layout import RunFolder
 from tasks.protocol.parquet_parts import parquet_bytes
 from tasks.protocol.read_back import PLAN_ANEW, read_back
+from tasks.protocol.same_shards import places_in
 from tasks.protocol.storage import Storage, paths_in
 
 SHARD_SCHEMA = pa.schema(
@@ -54,9 +55,6 @@ UNKNOWN = -1
 """Rows of a shard where only reading tells."""
 
 
-Content = tuple[str, str, int | None, int | None]
-
-
 @dataclass(frozen=True, slots=True)
 class Shard:
     """A file, or some row groups of one."""
@@ -69,11 +67,6 @@ class Shard:
     stop: int | None = None
     first_row: int = 0
     rows: int | None = None
-
-    @property
-    def content(self) -> Content:
-        """What makes two shards the same in two plans."""
-        return self.path, self.identity, self.start, self.stop
 
 
 @dataclass(frozen=True)
@@ -244,24 +237,22 @@ def name_of(path: str) -> str:
 
 
 def supersede(
-    old: Plan, shards: list[Shard], pins: dict[str, Any], *, keeps_numbers: bool = True
+    old: Plan, shards: pa.Table, pins: dict[str, Any], *, keeps_numbers: bool = True
 ) -> Plan:
     """A plan of what lies there now; what has not changed keeps its number.
 
     Changed and new inputs get numbers that no plan of this line ever used, so that a row id
     means the same row for ever. Where all get such numbers, no record of the old plan counts.
     """
-    kept_of = shards_of(old.shards) if keeps_numbers else ()
-    known = {shard.content: shard.number for shard in kept_of}
-    fresh = int(old.pins["next_number"])
-    kept: list[Shard] = []
-    for shard in shards:
-        number = known.get(shard.content)
-        if number is None:
-            number, fresh = fresh, fresh + 1
-        kept.append(replace(shard, number=number))
-    table = shard_table(sorted(kept, key=lambda shard: shard.number))
-    return Plan(table, {**pins, "next_number": fresh}, (*old.ancestors, old.digest))
+    known = old.shards if keeps_numbers else old.shards.slice(0, 0)
+    at = places_in(known, shards)
+    is_new, fresh = at < 0, int(old.pins["next_number"])
+    unused = fresh + int(is_new.sum())
+    numbers = np.empty(len(shards), dtype=np.int64)
+    numbers[is_new] = np.arange(fresh, unused)
+    numbers[~is_new] = old.numbers[at[~is_new]]
+    table = shards.set_column(0, "number", pa.array(numbers)).sort_by("number")
+    return Plan(table, {**pins, "next_number": unused}, (*old.ancestors, old.digest))
 
 
 def first_plan(shards: pa.Table, pins: dict[str, Any]) -> Plan:

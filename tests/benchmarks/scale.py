@@ -46,7 +46,7 @@ from tasks.protocol.ids import ROW_BITS, IdRuns
 from tasks.protocol.ledger import Entry, Snapshot
 from tasks.protocol.ledger_lines import LINE_SCHEMA
 from tasks.protocol.parquet_parts import parquet_bytes
-from tasks.protocol.plan_file import first_plan, plan_from_bytes, plan_to_bytes
+from tasks.protocol.plan_file import first_plan, plan_from_bytes, plan_to_bytes, supersede
 from tasks.protocol.records import Record, StagedFile, from_json, to_json
 from tasks.ray_job.opening import lines_of
 
@@ -118,6 +118,11 @@ file = Fetched(todo)
 found = sum(map(len, lines_of(pq.ParquetFile(file, pre_buffer=True), done, done + 1000)))
 assert found == 1000
 lap("fetch of it what 1,000 objects need", file.fetched)
+del todo, file, found
+first = plan.shards.slice(0, 1).set_column(2, "identity", pa.array(["another"]))
+new = supersede(plan, pa.concat_tables([first, plan.shards.slice(1)]), plan.pins)
+assert (new.numbers[0], new.numbers[-1], len(new.numbers)) == (1, objects, objects)
+lap("plan again, where one was rewritten")
 print(json.dumps(lines))
 """
 

@@ -14,7 +14,7 @@ import yaml
 
 from flows.batch_inference import batch_inference
 from flows.redrive import redrive
-from tasks.errors import GateFailed, InvalidSpec
+from tasks.errors import BatchInferenceError, GateFailed, InvalidSpec
 from tasks.ledgers import ledger_of
 from tests.flows.test_cli import call
 from tests.reporting import classify_spec, make_inputs
@@ -164,6 +164,37 @@ def test_what_a_gate_holds_back_is_kept_and_published_on_a_word(folder: Path) ->
     assert "Published because" in Path(report["report"]).read_text()
     assert len(list(folder.glob("out.state/runs/*/attempts/*"))) == 1
     assert not batch_inference(spec)["published"], "there is nothing left to do"
+
+
+def published_ids(folder: Path) -> list[int]:
+    return sorted(pq.read_table(folder / "out")["id"].to_pylist())
+
+
+def test_what_is_accepted_is_what_was_judged(folder: Path) -> None:
+    spec = classify_spec(folder, gates=[{"kind": "bounds", "column": "id", "maximum": 198}])
+    with pytest.raises(GateFailed):
+        batch_inference(spec)
+    pq.write_table(pa.table({"id": range(600, 650)}), folder / "in" / "late.parquet")
+    pq.write_table(pa.table({"id": range(500, 510)}), folder / "in" / "0.parquet")
+    (folder / "in" / "1.parquet").unlink()
+    report = batch_inference(spec, accept=True)
+    assert (report["attempts"], report["resumed_rows"]) == (0, 200)
+    assert published_ids(folder) == list(range(200))
+    later = batch_inference(spec, accept=True)
+    assert later["rows"]["written"] == 60
+    assert published_ids(folder) == [*range(50, 200), *range(500, 510), *range(600, 650)]
+
+
+def test_a_run_is_done_first_that_has_grown_since_it_was_judged(folder: Path) -> None:
+    once = {"crash_at": 200, "marker": str(folder / "has_crashed")}
+    spec = classify_spec(folder, once, gates=[{"kind": "rows", "maximum": 100}])
+    with pytest.raises(GateFailed):
+        batch_inference(spec)
+    pq.write_table(pa.table({"id": range(200, 250)}), folder / "in" / "late.parquet")
+    with pytest.raises(BatchInferenceError, match="the model's server is gone"):
+        batch_inference(spec)
+    report = batch_inference(spec, accept=True)
+    assert (report["rows"]["written"], report["resumed_rows"]) == (250, 200)
 
 
 def test_another_gate_is_no_other_run(folder: Path) -> None:

@@ -189,7 +189,24 @@ def test_texts_are_not_embedded_outside_the_chat_template_that_the_library_write
     np.testing.assert_array_equal(embedded(sentences, pooling="mean"), whole)
 
 
-@pytest.mark.parametrize("name", ["config_kwargs", "config_args"])
+@pytest.mark.parametrize("name", ["tokenizer_args", "processor_kwargs"])
+def test_texts_are_not_read_by_other_settings_than_the_library_reads_them_by(
+    sentences: Path, name: str
+) -> None:
+    long, ends = ["a b c d e"], embedded(sentences, ["d e"])
+    file = sentences / "tokenizer_config.json"
+    own = json.loads(file.read_text()) | {"model_max_length": 4}
+    of_tokenizer: dict[str, Any] = {"use_fast": True, "truncation_side": "left"}
+    write(sentences, "sentence_bert_config.json", **{name: of_tokenizer})
+    model = HuggingFaceModel(task="feature-extraction", name_or_path=str(sentences))
+    problem = r"sets truncation_side of the tokenizer, .* its tokenizer_config\.json$"
+    with pytest.raises(InvalidSpec, match=problem):
+        model.check()
+    file.write_text(json.dumps(own | {"truncation_side": "left"}))
+    np.testing.assert_allclose(embedded(sentences, long), ends, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("name", ["config_kwargs", "config_args", "model_kwargs", "model_args"])
 def test_a_model_is_not_read_by_other_settings_than_the_library_reads_it_by(
     sentences: Path, name: str
 ) -> None:

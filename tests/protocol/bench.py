@@ -26,6 +26,11 @@ Row = tuple[str, str, int]
 """Path, identity, row."""
 
 
+def content_of(shard: Shard) -> tuple[str, str, int | None, int | None]:
+    """What makes two shards the same in two plans."""
+    return shard.path, shard.identity, shard.start, shard.stop
+
+
 class Bench:
     """An output, and runs made for it."""
 

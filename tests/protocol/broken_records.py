@@ -4,24 +4,31 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from tasks.protocol import acceptance, batch, plan_file, records
+from tasks.protocol import acceptance, batch, plan_file, records, same_shards
 from tasks.protocol.acceptance import Accepted, Gap
-from tasks.protocol.ids import IdRuns, Mask, as_ids
-from tasks.protocol.plan_file import UNKNOWN, Plan, Shard
+from tasks.protocol.ids import IdRuns, Ids, Mask, as_ids
+from tasks.protocol.plan_file import UNKNOWN, Plan
 from tasks.protocol.ranges import Spans
 from tests.protocol.breaker import Breaker
 from tests.simulation.storage import SimStorage
 
 
 def identity_is_not_pinned(breaker: Breaker) -> None:
-    breaker.attribute(Shard, "content", property(lambda s: (s.path, s.start, s.stop)))
+    whole = same_shards.places_in
+
+    def broken(*plans: pa.Table) -> Ids:
+        any_one = (pa.repeat("any", len(each)) for each in plans)
+        return whole(*(each.set_column(2, "identity", next(any_one)) for each in plans))
+
+    breaker.function(whole, broken)
 
 
 def numbers_are_used_again(breaker: Breaker) -> None:
     whole = plan_file.supersede
 
-    def broken(old: Plan, shards: list[Shard], pins: dict[str, Any]) -> Plan:
+    def broken(old: Plan, shards: pa.Table, pins: dict[str, Any]) -> Plan:
         new = whole(old, shards, pins)
         return replace(new, shards=new.shards.set_column(0, "number", [range(len(shards))]))
 

@@ -18,6 +18,7 @@ from tasks.protocol.plan_file import (
     shards_of,
     supersede,
 )
+from tests.protocol.bench import content_of
 from tests.simulation.storage import Calm, SimStorage
 
 RUN = RunFolder("runs/one")
@@ -35,7 +36,7 @@ def shards_for(inputs: dict[str, str]) -> list[Shard]:
 
 
 def numbers_of(plan: Plan) -> dict[tuple, int]:
-    return {shard.content: shard.number for shard in shards_of(plan.shards)}
+    return {content_of(shard): shard.number for shard in shards_of(plan.shards)}
 
 
 shard_lists = st.lists(
@@ -77,7 +78,7 @@ def test_a_number_means_the_same_content_for_ever(history: list[dict[str, str]])
     plan = plan_for(history[0])
     meaning: dict[int, tuple] = {}
     for inputs in history:
-        new = supersede(plan, shards_for(inputs), PINS)
+        new = supersede(plan, shard_table(shards_for(inputs)), PINS)
         for content, number in numbers_of(new).items():
             assert meaning.setdefault(number, content) == content
         kept = numbers_of(plan).items() & numbers_of(new).items()
@@ -91,7 +92,7 @@ def test_latest_generation_is_in_force() -> None:
     storage = SimStorage(Calm())
     assert load_plan(storage, RUN) is None
     old = plan_for({"a": "v1"})
-    new = supersede(old, shards_for({"a": "v2"}), PINS)
+    new = supersede(old, shard_table(shards_for({"a": "v2"})), PINS)
     for plan in (new, old):
         save_plan(storage, RUN, plan)
     for name in (".DS_Store", "Thumbs.db"):  # as file managers leave them

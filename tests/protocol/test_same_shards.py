@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from tasks.protocol.plan_file import Shard, shard_table
 from tasks.protocol.same_shards import places_in
+from tests.protocol.bench import content_of
 
 Parts = dict[tuple[str, int | None], tuple[str, int | None]]
 places = st.tuples(st.sampled_from("abc"), st.sampled_from([None, 0, 1, 2]))
@@ -22,6 +23,6 @@ def shards_of(parts: Parts) -> list[Shard]:
 @given(st.dictionaries(places, contents), st.lists(st.dictionaries(places, contents), max_size=3))
 def test_a_shard_stands_where_its_content_does(plan: Parts, others: list[Parts]) -> None:
     own, asked = shards_of(plan), [shard for parts in others for shard in shards_of(parts)]
-    known = {shard.content: at for at, shard in enumerate(own)}
+    known = {content_of(shard): at for at, shard in enumerate(own)}
     found = places_in(shard_table(own), shard_table(asked))
-    assert found.tolist() == [known.get(shard.content, -1) for shard in asked]
+    assert found.tolist() == [known.get(content_of(shard), -1) for shard in asked]

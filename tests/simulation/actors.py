@@ -109,7 +109,7 @@ class Orchestrator:
             return old
         if old is None:
             return plan_of(tuple(shards), seen.version)
-        return supersede(old, shards, {"ledger_version": seen.version})
+        return supersede(old, shard_table(shards), {"ledger_version": seen.version})
 
     def unpublished(self, seen: Snapshot) -> list[Shard]:
         found = self.inputs.shards()

@@ -1,6 +1,7 @@
 """Local folders whose entries may be links: fsspec does not look where they lead."""
 
 import os
+from functools import lru_cache
 from typing import Any
 
 from fsspec.implementations.local import LocalFileSystem
@@ -45,6 +46,22 @@ def refuse_loop(link: str) -> None:
 def without_links(storage: FsspecStorage, path: str) -> str:
     """A path as the links in it lead, by which inputs and outputs are known."""
     return os.path.realpath(path) if storage.is_local else path
+
+
+class WayThroughLinks:
+    """Where links lead of one listed file after the other: of a folder they are followed once."""
+
+    def __init__(self, storage: FsspecStorage) -> None:
+        self.storage = storage
+        self.real_folder = lru_cache(maxsize=64)(os.path.realpath)
+
+    def __call__(self, info: Info) -> str:
+        """The path of a file as `without_links` gives it."""
+        path: str = info["name"]
+        if not self.storage.is_local or info["islink"]:
+            return without_links(self.storage, path)
+        folder, name = os.path.split(path)
+        return os.path.join(self.real_folder(folder), name)
 
 
 def linked(storage: FsspecStorage) -> FsspecStorage:

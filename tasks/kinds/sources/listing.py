@@ -25,7 +25,7 @@ from tasks.kinds.sources.input_names import (
     is_shown_by,
     refuse_depth_in_name,
 )
-from tasks.kinds.sources.linked_files import linked, without_links
+from tasks.kinds.sources.linked_files import WayThroughLinks, linked, without_links
 from tasks.kinds.sources.wanted_files import WantedFiles, told
 from tasks.protocol.asked_at_once import asked_at_once
 from tasks.protocol.object_stat import Info, Stat, is_no_file, stat_of
@@ -101,7 +101,8 @@ def list_place(
     kept = not_excluded(source.found(storage, path, wanted), source.exclude)
     are_archived = bytearray()  # one byte for each of millions, and no name
     try:
-        found = Stats.of(canonical(storage, info) for info in noted(kept, are_archived))
+        real_path = WayThroughLinks(storage)
+        found = Stats.of(canonical(storage, info, real_path) for info in noted(kept, are_archived))
     except UnicodeEncodeError as error:
         problem = "is not UTF-8; rename the file, or leave it out with source.exclude"
         raise InvalidSpec.at("source.path", error.object, problem) from error
@@ -241,7 +242,7 @@ def list_folder(storage: FsspecStorage, path: str, wanted: WantedFiles) -> Itera
                 yield info
 
 
-def canonical(storage: FsspecStorage, info: Info) -> Stat:
+def canonical(storage: FsspecStorage, info: Info, real_path: WayThroughLinks) -> Stat:
     """The input an info stands for; links are followed.
 
     Raises:
@@ -249,9 +250,9 @@ def canonical(storage: FsspecStorage, info: Info) -> Stat:
         InvalidSpec: it is a pipe or a device, which may have no end and cannot be read twice.
     """
     name = info["name"]
-    real = without_links(storage, name)
+    real = real_path(info)
     try:
-        found = info if real == name else storage.filesystem.info(real)
+        found = storage.filesystem.info(real) if info.get("islink") else {**info, "name": real}
         if is_no_file(found):
             problem = "is not a file but a pipe, a socket or a device: save its content in a "
             raise InvalidSpec.at("source.path", name, f"{problem}file, or add it to source.exclude")

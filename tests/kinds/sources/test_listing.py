@@ -1,6 +1,7 @@
 """Each input is found once, under the path it really has."""
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from tasks.kinds.places import check_source
 from tasks.kinds.sources import BinarySource, ImagesSource, ParquetSource
 from tasks.kinds.sources.input_names import is_excluded
 from tasks.kinds.sources.listing import list_inputs
-from tasks.protocol.object_stat import stat_of
+from tasks.protocol.object_stat import stat_local, stat_of
 from tasks.protocol.storage import open_storage
 
 
@@ -247,3 +248,33 @@ def test_versions_of_one_size_are_told_apart(stamp: str) -> None:
 def test_one_filesystem_a_run(folder: Path) -> None:
     with pytest.raises(InvalidSpec, match=r"'memory://x' and .* different filesystems"):
         list_inputs(ParquetSource(path=[str(folder), "memory://x"]))
+
+
+def test_of_many_files_each_is_looked_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a million files on a disk, more than that is most of the time that planning takes."""
+    folders = [tmp_path / "in" / str(number) for number in range(3)]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        for number in range(20):
+            (folder / f"{number}.png").write_bytes(b"x")
+            os.utime(folder / f"{number}.png", ns=(0, 1_700_000_000_123_456_789))
+    (tmp_path / "link").symlink_to(tmp_path / "in")
+    calls: Counter[str] = Counter()
+
+    def counted(name: str, call: Any) -> Any:
+        def counting(*args: Any, **kwargs: Any) -> Any:
+            calls[name] += 1
+            return call(*args, **kwargs)
+
+        return counting
+
+    source = ImagesSource(path=str(tmp_path / "link"))
+    with monkeypatch.context() as patched:
+        for name in ("stat", "lstat"):
+            patched.setattr(os, name, counted(name, getattr(os, name)))
+        _, inputs = list_inputs(source)
+    assert calls.total() < 60, calls
+    paths = sorted(map(str, (tmp_path / "in").rglob("*.png")))
+    assert list(inputs) == list(map(stat_local, paths))

@@ -141,7 +141,7 @@ def wanted(options: HuggingFaceOptions, checkpoint: Checkpoint) -> tuple[str, bo
     """Pooling and whether to normalise: what the user says, else what the model's files say."""
     if options.own_pooling and options.normalize is not None:
         return options.own_pooling, options.normalize
-    sentence_files.refuse_other_config(checkpoint)
+    sentence_files.refuse_other_settings(checkpoint)
     modules = dict(modules_of(checkpoint))
     normalize = "Normalize" in modules if options.normalize is None else options.normalize
     if options.own_pooling:

@@ -21,10 +21,18 @@ OF_ONE_SPACE = "get_text_features"
 """The method that makes them, of a model whose texts and images share a space."""
 MESSAGE = "message"
 """What these files call a conversation; where a model takes some, each text becomes one."""
+ARGUMENTS = {
+    ("model", "config.json"): ("config_args", "config_kwargs", "model_args", "model_kwargs"),
+    ("tokenizer", "tokenizer_config.json"): ("tokenizer_args", "processor_kwargs"),
+}
+"""With which the library loads what has these files, by the names of older and newer versions."""
 OF_LOADING = frozenset(
     {"cache_dir", "local_files_only", "revision", "token", "trust_remote_code", "use_cache"}
+    | {"attn_implementation", "device_map", "dtype", "torch_dtype", "low_cpu_mem_usage"}
+    | {"add_pooling_layer", "use_safetensors", "use_fast"}
+    | {"model_max_length"}
 )
-"""Settings that change no vector."""
+"""Settings that change no vector, and one that `most_tokens` knows."""
 NO_PROMPTS = {"query": "", "document": ""}
 """Names that need not be listed."""
 
@@ -92,23 +100,23 @@ def output_taken(checkpoint: Checkpoint) -> dict[str, Any]:
     return {name: of_texts.get(name) for name in LAST_LAYER}
 
 
-def refuse_other_config(checkpoint: Checkpoint) -> None:
-    """See that the library loads the model as its own files have it, as we do.
+def refuse_other_settings(checkpoint: Checkpoint) -> None:
+    """See that the library loads model and tokenizer as their own files have them, as we do.
 
     Raises:
-        InvalidSpec: it would change some of its settings.
+        InvalidSpec: it would change some of their settings.
     """
     own = settings(checkpoint)
-    given = own.get("config_kwargs") or own.get("config_args") or {}
-    config = checkpoint.json_file("config.json") or {}
-    others = [each for each in {*given} - OF_LOADING if given[each] != config.get(each)]
-    if others:
-        names = ", ".join(sorted(others))
-        problem = (
-            f"has a sentence_bert_config.json that sets {names} of the model, which has no effect "
-            "here: set it in its config.json"
-        )
-        raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
+    for (whose, file), names in ARGUMENTS.items():
+        given = {name: value for each in names for name, value in (own.get(each) or {}).items()}
+        has = checkpoint.json_file(file) or {}
+        others = [each for each in {*given} - OF_LOADING if given[each] != has.get(each)]
+        if others:
+            problem = (
+                f"has a sentence_bert_config.json that sets {', '.join(sorted(others))} of the "
+                f"{whose}, which has no effect here: set it in its {file}"
+            )
+            raise InvalidSpec.at("model.name_or_path", checkpoint.name, problem)
 
 
 def refuse_other_output(checkpoint: Checkpoint) -> None:
