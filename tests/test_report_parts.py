@@ -341,6 +341,24 @@ def test_what_is_named_like_a_secret_in_the_codes_arguments_is_not_shown() -> No
     assert shown["steps"][0]["init"] == {"secret": "***", "n": 1}
 
 
+def test_what_is_named_like_a_secret_is_not_repeated_by_an_error() -> None:
+    """A client's error quotes the key that it was refused with; columns keep their names."""
+    init = {"auth": [{"api_key": "sk-12345"}], "label_key": "category"}
+    body = {"hf_token": "hf_abcdef"}
+    spec = parse_spec(
+        {
+            "source": {"kind": "csv", "path": "in"},
+            "steps": [{"kind": "python", "function": "a:S", "init": init}],
+            "model": {"kind": "http", "url": "http://a/v1", "model": "m"}
+            | {"options": {"extra_body": body}},
+            "sink": {"kind": "jsonl", "path": "out"},
+            "environment": {"env_vars": {"DB_PASSWORD": "hunter", "LEVEL": "warning"}},
+        }
+    )
+    said = "401 for sk-12345, hf_abcdef, hunter: warning, no column category"
+    assert scrub(said, spec) == "401 for ***, ***, ***: warning, no column category"
+
+
 def test_options_of_the_models_storage_are_not_shown() -> None:
     """Nor repeated by a report of a failure, which quotes what a client has said of them."""
     options = {"key": "AKIA1234567", "client_kwargs": {"endpoint_url": "http://s3", "token": "t0"}}

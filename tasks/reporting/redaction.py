@@ -87,9 +87,11 @@ def hide_parameter(found: re.Match[str]) -> str:
 
 
 def scrub(text: str, spec: BatchInferenceSpec) -> str:
-    """A message without the values of storage options, which errors like to quote."""
+    """A message without what the spec has of secrets, which errors like to quote."""
     options = [getattr(part, OPTIONS, {}) for part in (spec.source, spec.model, spec.sink)]
-    for secret in sorted(set(secrets_in(options)), key=len, reverse=True):
+    arguments = [own_arguments(part) for part in (*spec.steps, spec.model)]
+    named = named_secrets([*arguments, spec.environment.env_vars])
+    for secret in sorted({*secrets_in(options), *named}, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     return str(hide_credentials(text))
 
@@ -102,6 +104,29 @@ def secrets_in(value: Any, name: str = "") -> list[str]:
         return [each for inner in value for each in secrets_in(inner, name)]
     is_secret = isinstance(value, str) and len(value) >= MIN_SECRET_CHARACTERS
     return [value] if is_secret and name not in SHOWN_OPTIONS else []
+
+
+def own_arguments(part: Any) -> list[Any]:
+    """What a step or a model passes on as it is."""
+    holders = (part, getattr(part, "options", None))
+    return [getattr(each, name, None) for each in holders for name in OWN_ARGUMENTS]
+
+
+def named_secrets(value: Any) -> list[str]:
+    """Texts whose names are those of secrets, however deep.
+
+    What is called a key and has no digit is more likely a column's name, of which errors speak.
+    """
+    if isinstance(value, list):
+        return [each for inner in value for each in named_secrets(inner)]
+    if not isinstance(value, dict):
+        return []
+    found = named_secrets(list(value.values()))
+    for name, each in value.items():
+        if isinstance(each, str) and len(each) >= MIN_SECRET_CHARACTERS and SECRET.search(name):
+            is_column = name.lower().endswith("key") and not re.search(r"\d", each)
+            found += [] if is_column else [each]
+    return found
 
 
 def printable(text: str) -> str:
