@@ -22,6 +22,7 @@ from tasks.protocol.parquet_parts import parquet_bytes
 from tasks.protocol.read_back import PLAN_ANEW, read_back
 from tasks.protocol.same_shards import places_in
 from tasks.protocol.storage import Storage, paths_in
+from tasks.protocol.texts import in_order
 
 SHARD_SCHEMA = pa.schema(
     [
@@ -251,7 +252,7 @@ def supersede(
     numbers = np.empty(len(shards), dtype=np.int64)
     numbers[is_new] = np.arange(fresh, unused)
     numbers[~is_new] = old.numbers[at[~is_new]]
-    table = shards.set_column(0, "number", pa.array(numbers)).sort_by("number")
+    table = in_order(shards.set_column(0, "number", pa.array(numbers)), np.argsort(numbers))
     return Plan(table, {**pins, "next_number": unused}, (*old.ancestors, old.digest))
 
 

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from tasks.protocol.columns import objects_of, table_of
 from tasks.protocol.object_stat import Stat
-from tasks.protocol.texts import large
+from tasks.protocol.texts import in_order, large
 
 SCHEMA = pa.schema([("path", pa.string()), ("size", pa.int64()), ("identity", pa.string())])
 
@@ -31,7 +31,7 @@ class Stats(Sequence[Stat]):
         paths = table["path"]
         if pc.all(pc.less(paths[:-1], paths[1:])).as_py() is not False:
             return cls(table)  # as object stores list
-        table = table.sort_by("path")
+        table = in_order(table, pc.sort_indices(large(table["path"])).to_numpy())
         paths = table["path"]
         differs = pc.not_equal(paths[1:], paths[:-1]).combine_chunks()
         return cls(table.filter(pa.concat_arrays([pa.array([True]), differs])))
