@@ -32,7 +32,7 @@ OF_LOADING = frozenset(
     | {"add_pooling_layer", "use_safetensors", "use_fast"}
     | {"model_max_length"}
 )
-"""Settings that change no vector, a dtype, which the spec says, and one that `most_tokens` knows."""
+"""Settings that change no vector; a dtype, which the spec says; and what `most_tokens` knows."""
 NO_PROMPTS = {"query": "", "document": ""}
 """Names that need not be listed."""
 
