@@ -109,8 +109,10 @@ def refuse_other_settings(checkpoint: Checkpoint) -> None:
     own = settings(checkpoint)
     for (whose, file), names in ARGUMENTS.items():
         given = {name: value for each in names for name, value in (own.get(each) or {}).items()}
-        has = checkpoint.json_file(file) or {}
-        others = [each for each in {*given} - OF_LOADING if given[each] != has.get(each)]
+        telling = {*given} - OF_LOADING
+        # A cache of the Hub need not have a file that nothing is asked of.
+        has = (checkpoint.json_file(file) or {}) if telling else {}
+        others = [each for each in telling if given[each] != has.get(each)]
         if others:
             problem = (
                 f"has a sentence_bert_config.json that sets {', '.join(sorted(others))} of the "
