@@ -16,7 +16,7 @@ import typer
 import yaml
 
 from deployments.automations_left import automations_left
-from deployments.kept_places import keep_places
+from deployments.entry_defaults import enforce_schemas, keep_places
 from deployments.known_deployments import Known, all_deployments, known_of, left_behind, moved
 from deployments.lost_days import refuse_lost_days
 from deployments.lost_schedules import remove_lost_schedules
@@ -71,6 +71,7 @@ def deploy(
     known = known_of(client, wanted)
     leave_at_rest(raw["deployments"], known | moved(client, wanted, known))
     keep_places(raw["deployments"])
+    enforce_schemas(raw["deployments"])
     with TemporaryDirectory() as place:
         filled = Path(place) / prefect_file.name
         filled.write_text(yaml.safe_dump(raw, sort_keys=False), encoding="utf-8")

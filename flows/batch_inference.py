@@ -21,6 +21,7 @@ from flows.meant_time import time_to_start
 from flows.own_folder import check_whole_paths
 from flows.planning import plan_run
 from flows.server_away import await_server, kept_report
+from flows.stage_tasks import refuse_other_processes
 from tasks.errors import BatchInferenceError, GateFailed, UnfinishedRun
 from tasks.late_report import report_late
 from tasks.plan import PlannedRun
@@ -89,6 +90,7 @@ def carry_out(spec: BatchInferenceSpec, options: RunOptions) -> dict[str, Any]:
     started = time.time()
     with staying_stopped():
         refuse_cancelled_meanwhile()
+    refuse_other_processes()
     check_whole_paths(spec)
     time_meant = options.scheduled_time or time_to_start()
     used = time_used(spec, time_meant)

@@ -4,10 +4,12 @@ from threading import Event
 from typing import Any
 
 from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
+from prefect.context import FlowRunContext
 from prefect.futures import PrefectFuture
+from prefect.task_runners import ThreadPoolTaskRunner
 
 from tasks.attempt import Attempt
-from tasks.errors import Unreachable
+from tasks.errors import InvalidSpec, Unreachable
 from tasks.ray_job.result import failure
 from tasks.stages import follow_stage
 from tasks.timeouts import Deadline
@@ -15,6 +17,22 @@ from tasks.timeouts import Deadline
 WAKES_EVERY_SECONDS = 1.0
 """Who ends a flow from within, as its `timeout_seconds` do where that is not in the main thread, is
 heard between two waits only."""
+
+
+def refuse_other_processes() -> None:
+    """See that the flow's tasks run in this process, where they follow the job.
+
+    Raises:
+        InvalidSpec: they would run in others, to which no attempt can be passed on.
+    """
+    context = FlowRunContext.get()
+    runner = context and context.task_runner
+    if runner is not None and not isinstance(runner, ThreadPoolTaskRunner):
+        raise InvalidSpec(
+            f"task_runner: {type(runner).__name__} starts tasks in other processes, and a stage's "
+            "task follows the job in the flow's own: leave task_runner out, or use "
+            "ThreadPoolTaskRunner. How much runs at a time is set in stages and resources"
+        )
 
 
 def run_stages(attempt: Attempt, deadline: Deadline) -> None:

@@ -13,7 +13,11 @@ from uuid import uuid4
 import pytest
 import yaml
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.actions import DeploymentScheduleCreate, WorkPoolCreate
+from prefect.client.schemas.actions import (
+    DeploymentScheduleCreate,
+    DeploymentUpdate,
+    WorkPoolCreate,
+)
 from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterId
 from prefect.client.schemas.objects import StateType
 from prefect.client.schemas.schedules import CronSchedule
@@ -27,7 +31,7 @@ from prefect.settings import (
 from deployments import automations
 from deployments.automations_left import automations_left
 from deployments.deploying import check_specs, deploy, leave_at_rest
-from deployments.kept_places import keep_places
+from deployments.entry_defaults import enforce_schemas, keep_places
 from deployments.known_deployments import all_deployments
 from deployments.lost_schedules import remove_lost_schedules
 from deployments.misfits import refuse_misfit_values
@@ -131,6 +135,7 @@ def test_what_a_file_has_lost_goes_and_what_somebody_has_switched_off_stays_so(
     monkeypatch.chdir(tmp_path)
     deployed(server, "renamed", HERE, nightly=True)
     changed = deployed(server, "changed", HERE, nightly=False, old=True)
+    server.update_deployment(changed.id, DeploymentUpdate(enforce_parameter_schema=False))
     by_hand = deployed(server, "by-hand", HERE, nightly=True)
     # Of people's own, made in Prefect's pages: it has no slug.
     own: Any = CronSchedule(cron="30 5 * * *", timezone="UTC")
@@ -157,6 +162,7 @@ def test_what_a_file_has_lost_goes_and_what_somebody_has_switched_off_stays_so(
         return {each.slug or each.schedule.cron: each.active for each in found}
 
     assert schedules(changed) == {"nightly": False, "new": True}
+    assert server.read_deployment(changed.id).enforce_parameter_schema
     assert schedules(by_hand) == {own.cron: True}
     assert schedules(paused) == {"nightly": True}
     assert schedules(moved) == {"nightly": False}
@@ -272,6 +278,13 @@ def test_a_place_is_kept_for_a_process_that_takes_its_time_to_begin() -> None:
         {**own, "grace_period_seconds": 1800},
         {**own, "grace_period_seconds": 60},
     ]
+
+
+def test_parameters_are_looked_at_again_where_an_entry_no_longer_says_otherwise() -> None:
+    raw = [entry("a"), entry("b", enforce_parameter_schema=False)]
+    raw[0] |= {"enforce_parameter_schema": None}
+    enforce_schemas(raw)
+    assert [each["enforce_parameter_schema"] for each in raw] == [True, False]
 
 
 def test_a_server_that_tells_some_at_a_time_is_asked_for_all() -> None:

@@ -22,6 +22,7 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
 from prefect.flow_engine import FlowRunTimeoutError
 from prefect.states import Cancelled, Cancelling, Running
+from prefect.task_runners import ProcessPoolTaskRunner
 
 from flows import attempts, cancellation, lost_worker
 from flows import batch_inference as flow_runs
@@ -528,6 +529,17 @@ def test_a_run_that_is_cancelled_while_it_waits_for_its_retry_is_not_begun_anew(
         twice(spec)
     assert states == ["AwaitingRetry"]
     assert not Path(spec.sink.path).exists()
+
+
+def test_a_runner_of_tasks_in_other_processes_is_refused_before_anything_is_planned(
+    numbers: Path,
+) -> None:
+    """No stage's task could follow the job from there; it ended in a TypeError about pickling."""
+    spec = spec_of(numbers)
+    elsewhere: Any = batch_inference.with_options(task_runner=ProcessPoolTaskRunner())
+    with pytest.raises(InvalidSpec, match="^task_runner: ProcessPoolTaskRunner .* leave task_runn"):
+        elsewhere(spec)
+    assert not Path(f"{spec.sink.path}.state").exists()
 
 
 def test_a_storage_that_fails_while_publishing_is_waited_for(

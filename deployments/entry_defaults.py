@@ -1,4 +1,4 @@
-"""How long a deployment's limit keeps a place for a run whose process is still to begin."""
+"""What Prefect would take otherwise where an entry of a file of deployments does not say it."""
 
 from typing import Any
 
@@ -21,3 +21,16 @@ def keep_places(entries: list[dict[str, Any]]) -> None:
             limit = {"limit": int(limit), "collision_strategy": "ENQUEUE"}
         if isinstance(limit, dict) and limit.get("grace_period_seconds") is None:
             entry["concurrency_limit"] = {**limit, **kept}
+
+
+def enforce_schemas(entries: list[dict[str, Any]]) -> None:
+    """Write into a file's entries that parameters are looked at, where one does not say it.
+
+    Else Prefect leaves it as it is on the server, where an entry has said before that they are not.
+
+    Args:
+        entries: the file's deployments, whose values have been looked at.
+    """
+    for entry in entries:
+        if entry.get("enforce_parameter_schema") is None:
+            entry["enforce_parameter_schema"] = True
