@@ -537,7 +537,7 @@ def test_a_runner_of_tasks_in_other_processes_is_refused_before_anything_is_plan
     """No stage's task could follow the job from there; it ended in a TypeError about pickling."""
     spec = spec_of(numbers)
     elsewhere: Any = batch_inference.with_options(task_runner=ProcessPoolTaskRunner())
-    with pytest.raises(InvalidSpec, match=r"^task_runner: ProcessPoolTaskRunner .* leave task_runn"):
+    with pytest.raises(InvalidSpec, match=r"^task_runner: ProcessPoolTaskRunner .* leave task_ru"):
         elsewhere(spec)
     assert not Path(f"{spec.sink.path}.state").exists()
 
