@@ -133,7 +133,9 @@ def test_weights_of_older_releases_are_read(folders: dict[str, Path], tmp_path: 
     torch.save(renamed, old / "pytorch_model.bin")
     (old / "model.safetensors").unlink()
     heard = given()
-    assert by_ours(old, heard) == by_ours(folders["wav2vec2"], heard)
+    # Where weights lie in memory decides how some CPUs add up: to the last bit they are not equal.
+    for mine, its in zip(by_ours(old, heard), by_ours(folders["wav2vec2"], heard), strict=True):
+        assert mine == pytest.approx(its, abs=TOLERANCE)
 
 
 @pytest.mark.parametrize("name", LISTENERS)
