@@ -536,7 +536,8 @@ def test_a_runner_of_tasks_in_other_processes_is_refused_before_anything_is_plan
 ) -> None:
     """No stage's task could follow the job from there; it ended in a TypeError about pickling."""
     spec = spec_of(numbers)
-    elsewhere: Any = batch_inference.with_options(task_runner=ProcessPoolTaskRunner())
+    runner: Any = ProcessPoolTaskRunner()
+    elsewhere = batch_inference.with_options(task_runner=runner)
     with pytest.raises(InvalidSpec, match=r"^task_runner: ProcessPoolTaskRunner .* leave task_ru"):
         elsewhere(spec)
     assert not Path(f"{spec.sink.path}.state").exists()
