@@ -100,7 +100,7 @@ class CsvSource(CsvFiles):
         for stat in files:
             try:
                 with storage.open(stat.path) as file:
-                    schema, has_rows = self.infer(file, stat.path)
+                    schema, has_rows = self.infer(file, stat.path, is_guessed=self.guesses)
             except ColumnTwice as error:
                 twice = twice or (stat.path, error)
                 continue
@@ -115,6 +115,10 @@ class CsvSource(CsvFiles):
             problem += "lines above the header with source.skip_lines"
             raise InvalidSpec.at("source.path", twice[0], problem)
         return found
+
+    def guesses(self, column: str) -> bool:
+        """Whether a column is read, with the type that its values suggest."""
+        return column not in self.types and column in (self.columns or [column])
 
     def pin_for_growth(
         self, storage: FsspecStorage, inputs: Sequence[Stat], needed: Collection[str]

@@ -396,6 +396,30 @@ def test_a_type_that_is_given_goes_before_what_the_first_rows_suggest(tmp_path: 
     assert digits == [{"zip": 501, "id": str(2**64)}]
 
 
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({}, ["zip", "store"]),
+        ({"types": {"zip": "string"}}, ["store"]),
+        ({"columns": ["zip", "hour"]}, ["zip"]),
+        ({"null_values": ["007"]}, ["zip"]),
+    ],
+    ids=str,
+)
+def test_codes_that_would_lose_their_zeros_are_told_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, settings: dict[str, Any], told: list[str]
+) -> None:
+    for name in ("a.csv", "b.csv"):
+        write(tmp_path, name, b"zip,store,hour,text\n10115,7,0,x\n00501,007,-0.5,01\n")
+    source = CsvSource(path=str(tmp_path), **settings)
+    known(source)
+    assert [record.getMessage().split()[2] for record in caplog.records] == told
+    if "zip" in told:
+        assert "such as 00501 in" in caplog.text
+        assert "a.csv, row 1" in caplog.text
+        assert "set source.types: {zip: string}" in caplog.text
+
+
 def test_files_without_a_header_have_names_from_the_spec(tmp_path: Path) -> None:
     rows = parsed(tmp_path, b"1,x\n2,y\n3\n", column_names=["a", "b"])
     assert rows[:2] == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]

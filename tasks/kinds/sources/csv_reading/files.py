@@ -1,5 +1,6 @@
 """How CSV files are written, as a spec says, and what their first rows tell."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
@@ -11,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from tasks.errors import InvalidSpec
 from tasks.kinds.column_types import NO_VALUE
 from tasks.kinds.sources.csv_reading.dialect import SEPARATOR, ColumnTwice, Dialect
-from tasks.kinds.sources.csv_reading.inferring import FirstRows, inferred
+from tasks.kinds.sources.csv_reading.inferring import FirstRows, inferred, tell_of_codes
 from tasks.kinds.sources.csv_reading.records import FileRecords, Records, line_ends, together
 from tasks.kinds.sources.csv_reading.rows import Parser
 from tasks.kinds.sources.encoded import EncodedSource
@@ -93,7 +94,11 @@ class CsvFiles(EncodedSource):
         return records, f"is not the one in the first line ({said[0].decode(errors='replace')!r})"
 
     def infer(
-        self, file: IO[bytes], path: str, most_bytes: int = BYTES_TO_INFER
+        self,
+        file: IO[bytes],
+        path: str,
+        most_bytes: int = BYTES_TO_INFER,
+        is_guessed: Callable[[str], bool] | None = None,
     ) -> tuple[pa.Schema, bool]:
         """The types of a file's first rows, and whether there are any.
 
@@ -101,6 +106,8 @@ class CsvFiles(EncodedSource):
             file: to be read.
             path: its own.
             most_bytes: of values that tell.
+            is_guessed: whether a column is read with the type that is found here; where given, it
+                is told of codes among numbers.
 
         Raises:
             ColumnTwice: the header names a column twice.
@@ -127,7 +134,11 @@ class CsvFiles(EncodedSource):
         parser = Parser(as_written, header, texts, None if self.column_names else first)
         rows = chain.from_iterable(map(parser.rows, together(records)))
         if (seen := FirstRows(rows, most_bytes)).tables:
-            return inferred(seen, dialect, path), True
+            found = inferred(seen, dialect, path)
+            if is_guessed:
+                guessed = [each for each in found if is_guessed(each.name)]
+                tell_of_codes(seen, guessed, dialect, path)
+            return found, True
         return pa.schema([each.with_metadata(NO_VALUE) for each in parser.schema]), False
 
     def refuse_header(self, first: bytes | BadRow, path: str) -> None:

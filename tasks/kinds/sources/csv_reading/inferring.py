@@ -9,13 +9,14 @@ import pyarrow as pa
 import pyarrow.csv as pc
 from pyarrow import compute
 
-from tasks.kinds.column_types import NO_VALUE, Word, is_text
+from tasks.kinds.column_types import NO_VALUE, Word, is_plain_number, is_text
 from tasks.kinds.sources.csv_reading.dialect import Dialect
 from tasks.kinds.sources.doubles import has_wrapped, without_overlong, would_be_rounded
 from tasks.kinds.sources.source import BadRow, Read
 
 NUMBER = r"^\s*[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*$"
 """No code such as 00501."""
+CODE = r"^\s*0\d+\s*$"
 WORD_CHARACTERS = 40
 
 logger = logging.getLogger(__name__)
@@ -121,3 +122,34 @@ def tell_of_text(path: str, columns: Sequence[pa.Field]) -> None:
         path,
         ", ".join(f"{each.name}: {each.type}" for each in columns),
     )
+
+
+def tell_of_codes(
+    first: FirstRows, columns: Iterable[pa.Field], dialect: Dialect, path: str
+) -> None:
+    """Warn of codes such as 00501 that are read as numbers: an output would have 501.
+
+    Args:
+        first: rows of a file, as they are written.
+        columns: as they are read, of those whose types nobody has given.
+        dialect: how they are written.
+        path: of the file.
+    """
+    strings = pa.concat_tables(first.tables)
+    nulls = pa.array(dialect.conversion().null_values, pa.string())
+    for each in columns:
+        if not is_plain_number(each.type):
+            continue
+        is_code = compute.match_substring_regex(strings[each.name], CODE)
+        is_null = compute.is_in(strings[each.name], nulls)
+        at = compute.index(compute.and_not(is_code, is_null), True).as_py()
+        if at >= 0:
+            logger.warning(
+                "the column %s holds numbers written with zeros before them, such as %s in %s, "
+                "row %d, which the output will lack: to keep them, set source.types: {%s: string}",
+                each.name,
+                strings[each.name][at].as_py().strip(),
+                path,
+                first.row(at),
+                each.name,
+            )
