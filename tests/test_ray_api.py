@@ -1,5 +1,6 @@
 """A cluster's API where it answers oddly, or not at all: one kind of error, and never the token."""
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -8,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import ray
 
 from tasks.clusters import ray_api
 from tasks.clusters.ray_api import RayApi
@@ -195,6 +197,19 @@ def test_another_service_that_speaks_json_is_no_dashboard(
     """As Prefect's server does, whose version is text."""
     monkeypatch.setitem(ODD, 200, said)
     assert "does not answer like a Ray dashboard" in refusal(api_of(odd.url), "version")
+
+
+@pytest.mark.parametrize("ask", ["nodes", "status", "log", "stop", "submit"])
+@pytest.mark.parametrize("odd", [200], indirect=True)
+def test_json_that_is_not_rays_in_mid_run_is_no_answer(
+    odd: Odd, ask: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = {"version": "4", "ray_version": ray.__version__, "ray_commit": "", "session_name": ""}
+    monkeypatch.setitem(ODD, 200, json.dumps(version).encode())
+    api = api_of(odd.url)
+    assert api.version() == version
+    monkeypatch.setitem(ODD, 200, b'{"error": "log in"}')
+    assert "does not answer like a Ray dashboard" in refusal(api, ask)
 
 
 def test_the_token_is_not_part_of_what_is_printed() -> None:

@@ -118,8 +118,12 @@ class RayApi:
 
     def nodes(self) -> list[dict[str, Any]]:
         """Nodes that are alive: `node_ip`, `resources_total`, ..."""
-        found = self.get("/api/v0/nodes?limit=10000")["data"]["result"]["result"]
-        return [node for node in found if node["state"] == "ALIVE"]
+
+        def ask() -> list[dict[str, Any]]:
+            found = self.get("/api/v0/nodes?limit=10000")["data"]["result"]["result"]
+            return [node for node in found if node["state"] == "ALIVE"]
+
+        return self.asked(ask)
 
     def status(self, submission_id: str) -> str | None:
         """A job's status in Ray's words; None where the cluster does not know it."""

@@ -5,6 +5,8 @@ import ssl
 from collections.abc import Callable
 from typing import TypeVar
 
+from pydantic import ValidationError
+
 from tasks.errors import Unreachable
 from tasks.reporting.redaction import hide_credentials
 
@@ -47,7 +49,8 @@ def answered(ask: Callable[[], T], address: str) -> T:
             f"cluster.address: {address} refuses access: give the token in a RayCluster block, or "
             "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
         ) from None
-    except JSONDecodeError:
+    except (JSONDecodeError, ValidationError, LookupError, TypeError):
+        # The last three from JSON that is not Ray's, as of a proxy that lost its way meanwhile.
         raise no_dashboard(address) from None
     except (RequestException, ConnectionError) as error:
         if (distrust := certificate_problem(error)) is not None:
