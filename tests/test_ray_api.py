@@ -9,7 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import ray
 
 from tasks.clusters import ray_api
 from tasks.clusters.ray_api import RayApi
@@ -204,6 +203,8 @@ def test_another_service_that_speaks_json_is_no_dashboard(
 def test_json_that_is_not_rays_in_mid_run_is_no_answer(
     odd: Odd, ask: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    import ray
+
     version = {"version": "4", "ray_version": ray.__version__, "ray_commit": "", "session_name": ""}
     monkeypatch.setitem(ODD, 200, json.dumps(version).encode())
     api = api_of(odd.url)
