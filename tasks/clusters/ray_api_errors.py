@@ -49,9 +49,10 @@ def answered(ask: Callable[[], T], address: str) -> T:
             f"cluster.address: {address} refuses access: give the token in a RayCluster block, or "
             "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN"
         ) from None
-    except (JSONDecodeError, ValidationError, LookupError, TypeError):
-        # The last three from JSON that is not Ray's, as of a proxy that lost its way meanwhile.
+    except JSONDecodeError:
         raise no_dashboard(address) from None
+    except (ValidationError, LookupError, TypeError) as error:  # of JSON that is not Ray's
+        raise no_dashboard(address) from error
     except (RequestException, ConnectionError) as error:
         if (distrust := certificate_problem(error)) is not None:
             raise Unreachable(
