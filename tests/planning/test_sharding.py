@@ -1,6 +1,7 @@
 """In what order a plan reads its inputs."""
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -56,9 +57,9 @@ def test_columns_of_mended_inputs_that_are_others_than_planned_are_told(
         }
     )
 
-    def planned(old: Plan | None = None) -> Plan:
+    def planned(old: Plan | None = None, **options: Any) -> Plan:
         storage, inputs = list_inputs(spec.source)
-        return resume_plan(old, spec, {"limit": None}, storage, inputs)
+        return resume_plan(old, spec, {"limit": None}, storage, inputs, **options)
 
     plan = planned()
     second.write_text("id,age\n2,31\n")
@@ -72,3 +73,8 @@ def test_columns_of_mended_inputs_that_are_others_than_planned_are_told(
     assert mended.pins["reader"] == plan.pins["reader"]
     assert planned(mended) == mended
     assert len(caplog.messages) == 1
+
+    anew = planned(plan, has_done_rows=lambda: False)
+    assert anew.pins["reader"] != plan.pins["reader"]
+    # A worker of a dead attempt may still store rows of the old columns, under the old numbers.
+    assert not {*anew.numbers.tolist()} & {*plan.numbers.tolist()}
