@@ -15,6 +15,7 @@ from tasks.lease import Holder, save_holder
 from tasks.ledgers import ledger_of
 from tasks.plan import PlannedRun, make_plan
 from tasks.planning.new_inputs import published_paths
+from tasks.planning.planned_at_once import are_at_odds
 from tasks.planning.unfinished import UnfinishedRuns
 from tasks.publish import publish_planned
 from tasks.run_options import RunOptions
@@ -85,6 +86,17 @@ def test_rows_of_other_inputs_are_added_by_both(tmp_path: Path) -> None:
         run_attempt(planned)
         assert publish_planned(planned) == version
     assert len(ledger_of(both[0].spec).look().inputs) == 8
+
+
+def test_a_redrive_may_be_of_another_config_and_replaces_nothing() -> None:
+    def header(mode: str = "append", **call: Any) -> dict[str, Any]:
+        return {"run_id": "begun", "call": call, "spec": {"sink": {"mode": mode}}}
+
+    redrive = header("replace", redrive=["4f2a"])
+    for others, are in [(header(), False), (header(replace_output=True), True)]:
+        for pair in [(redrive, others), (others, redrive)]:
+            assert are_at_odds(*pair, lambda _: ([], ["model.init"])) is are
+    assert are_at_odds(header(), header(), lambda _: ([], ["model.init"]))
 
 
 def test_of_scheduled_times_that_replace_each_other_the_latest_goes_on(tmp_path: Path) -> None:
